@@ -1,0 +1,34 @@
+"""Errors that carry the last good state, so that nothing learned is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class BadItem(ValueError):
+    """A value that does not belong where it was given: `.index` is its place in the stream, `.state` and `.t` the
+    last good ones.
+    """
+
+    def __init__(self, message: str, index: int | None = None, state: Any = None):
+        super().__init__(message)
+        self.index = index
+        self.state = state
+
+    @property
+    def t(self) -> int | None:
+        """How many steps the last good state has made."""
+        return None if self.state is None else self.state.steps
+
+
+class Divergence(FloatingPointError):
+    """A number stopped being finite: `.state` and `.t` are the last good ones."""
+
+    def __init__(self, message: str, state: Any):
+        super().__init__(message)
+        self.state = state
+
+    @property
+    def t(self) -> int:
+        """How many steps the last good state has made."""
+        return self.state.steps
