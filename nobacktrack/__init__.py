@@ -1,0 +1,85 @@
+"""NoBackTrack: train recurrent models on a live stream, with no backpropagation through time."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from . import checks, reduction, streams
+    from .checkpoint import load, save
+    from .configuration import inverse_sqrt
+    from .engines import RunInfo
+    from .errors import BadItem, Divergence
+    from .estimators import RTRL, NoBackTrack, SlidingBPTT, SplitNoBackTrack, TruncatedBPTT
+    from .learner import Apart, Learner, System
+    from .norms import MetricNorms, Unscaled
+    from .protocol import Info, Params, State
+    from .streams.items import RESET, Pairs, Series
+    from .systems import RNN, Graph, LeakyRNN
+    from .updates import SGD, Frozen, Optax
+
+# Names come from their modules at first use: the command line must not pay for jax where it does not need it.
+_MODULES = {
+    "checkpoint": ("load", "save"),
+    "configuration": ("inverse_sqrt",),
+    "engines": ("RunInfo",),
+    "errors": ("BadItem", "Divergence"),
+    "estimators": ("RTRL", "NoBackTrack", "SlidingBPTT", "SplitNoBackTrack", "TruncatedBPTT"),
+    "learner": ("Apart", "Learner", "System"),
+    "norms": ("MetricNorms", "Unscaled"),
+    "protocol": ("Info", "Params", "State"),
+    "streams.items": ("RESET", "Pairs", "Series"),
+    "systems": ("RNN", "Graph", "LeakyRNN"),
+    "updates": ("SGD", "Frozen", "Optax"),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+_SUBMODULES = ("checks", "reduction", "streams")
+
+__all__ = [
+    "RESET",
+    "RNN",
+    "RTRL",
+    "SGD",
+    "Apart",
+    "BadItem",
+    "Divergence",
+    "Frozen",
+    "Graph",
+    "Info",
+    "LeakyRNN",
+    "Learner",
+    "MetricNorms",
+    "NoBackTrack",
+    "Optax",
+    "Pairs",
+    "Params",
+    "RunInfo",
+    "Series",
+    "SlidingBPTT",
+    "SplitNoBackTrack",
+    "State",
+    "System",
+    "TruncatedBPTT",
+    "Unscaled",
+    "checks",
+    "inverse_sqrt",
+    "load",
+    "reduction",
+    "save",
+    "streams",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f".{name}", __name__)
+    if name in _HOME:
+        return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

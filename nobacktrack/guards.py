@@ -1,0 +1,113 @@
+"""What a learner refuses: values that do not fit, and numbers that are no longer finite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer
+from jaxtyping import Array
+
+from .errors import BadItem, Divergence
+from .protocol import Info, State, Tree
+
+
+def scalar(loss: Array) -> Array:
+    if jnp.shape(loss) != () or not jnp.issubdtype(jnp.result_type(loss), jnp.floating):
+        raise ValueError(f"loss(y_hat, y) must be one floating-point number, not {jax.typeof(loss)}")
+    return loss
+
+
+def floating(tree: Tree, name: str) -> Tree:
+    """A tree of floating-point arrays; h must be of one type, since it is one vector in the algorithm."""
+    tree = jax.tree.map(jnp.asarray, tree)
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    for path, leaf in leaves:
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            raise ValueError(
+                f"{name}{jax.tree_util.keystr(path)} is {leaf.dtype}: only floating-point numbers can be trained"
+            )
+    if name == "h" and len({leaf.dtype for _, leaf in leaves}) != 1:
+        raise ValueError(
+            f"h must hold arrays of one floating-point type, not {[str(leaf.dtype) for _, leaf in leaves]}"
+        )
+    return tree
+
+
+def replacement(given: Tree, own: Tree, name: str) -> Tree:
+    """What the user gave in place of the system's own initial value, in its type."""
+    if given is None:
+        return own
+    if jax.tree.structure(given) != jax.tree.structure(own):
+        raise ValueError(f"{name} must be a tree like {jax.tree.structure(own)}, not {jax.tree.structure(given)}")
+    given = jax.tree.map(lambda mine, theirs: jnp.asarray(theirs, mine.dtype), own, given)
+    expect_like(given, own, name, "the system's")
+    return given
+
+
+def expect_like(found: Tree, wanted: Tree, name: str, of: str) -> None:
+    """Refuse a tree whose structure, shapes or types differ from those wanted."""
+    if jax.tree.structure(found) != jax.tree.structure(wanted):
+        raise ValueError(f"{name} is {jax.tree.structure(found)}, but {of} is {jax.tree.structure(wanted)}")
+    for (path, mine), theirs in zip(jax.tree_util.tree_leaves_with_path(found), jax.tree.leaves(wanted), strict=True):
+        if jnp.shape(mine) != jnp.shape(theirs) or jnp.result_type(mine) != jnp.result_type(theirs):
+            where = jax.tree_util.keystr(path)
+            raise ValueError(f"{name}{where} is {jax.typeof(mine)}, but {of}{where} is {jax.typeof(theirs)}")
+
+
+def checked(space: Any, value: Tree, name: str, state: State) -> Tree:
+    """A value checked on the host; inside a transformation (jit, scan, vmap) there is nothing to look at."""
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((value, state))):
+        return value
+    try:
+        return space.check(value, name, many=False)
+    except BadItem as error:
+        error.state = state
+        raise
+
+
+def expect_finite(before: State, after: State, info: Info | None = None) -> None:
+    """Stop at the first number that is not finite, with the state before it."""
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(after)):
+        return
+    if not finite((after, info)):
+        raise diverged(before, after, info)
+
+
+@jax.jit
+def finite(tree: Tree) -> Array:
+    """Whether all floating-point numbers of a tree are finite."""
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree) if _is_floating(leaf)]))
+
+
+def _is_floating(leaf: Any) -> bool:
+    return jnp.issubdtype(jnp.result_type(leaf), jnp.floating)
+
+
+def diverged(before: State, after: State, info: Info | None) -> Divergence:
+    """The error of a run that diverged: at which t, what grew, what to try."""
+    bad = [
+        _name(path)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(after)
+        if _is_floating(leaf) and not finite(leaf)
+    ]
+    if info is not None and not finite(info):
+        bad = ["the loss", *bad]
+    sizes = {
+        _name(path): float(jnp.max(jnp.abs(leaf), initial=0.0))
+        for path, leaf in jax.tree_util.tree_leaves_with_path(before)
+        if _is_floating(leaf)
+    }
+    largest = max(sizes, key=lambda name: sizes[name])
+    return Divergence(
+        f"diverged at t = {before.steps}: {', '.join(bad)} no longer finite; "
+        f"the largest before it was {largest}, at {sizes[largest]:.3g}. "
+        "Try a smaller rate, a higher rank, sigmoid units, or inputs and targets of order one. "
+        "The error's .state and .t are the last good ones.",
+        before,
+    )
+
+
+def _name(path: tuple[Any, ...]) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")

@@ -1,0 +1,280 @@
+"""A learner lives on a stream and does two things, over and over: observe a target, advance on an input.
+
+It is made of three parts that do not know each other's names: a System (what is trained), an Estimator (how dh/dtheta
+is carried) and an Update (how parameters move). Two half-steps give late and missing targets, evaluation and
+generation for free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from . import draws as random
+from .configuration import configuration, static
+from .guards import checked, expect_finite, expect_like, floating, replacement, scalar
+from .protocol import Evidence, Fixed, Info, Moves, Params, Point, State, Tree, flat
+
+
+@configuration
+class Apart:
+    """One update for theta, another for phi."""
+
+    theta: Any
+    phi: Any
+
+
+@configuration
+class System:
+    """Any system, in three pure functions over any pytrees: h' = f(theta, h, x), y_hat = Y(phi, h), loss(y_hat, y) in
+    nats.
+    """
+
+    transition: Callable[[Any, Any, Any], Any] = static()
+    readout: Callable[[Any, Any], Any] = static()
+    loss: Callable[[Any, Any], Array] = static()
+
+    @property
+    def packed(self) -> bool:
+        return False
+
+    @property
+    def input_space(self) -> Any:
+        from .systems.spaces import Anything
+
+        return Anything()
+
+    @property
+    def target_space(self) -> Any:
+        return self.input_space
+
+    @property
+    def substeps(self) -> tuple[Any, ...]:
+        return (self,)
+
+    def init(self, key: Any, dtype: Any) -> tuple[Params, Tree]:
+        raise ValueError(
+            "a system of your own starts from your values: init(key, theta=..., phi=..., h=..., x=an example input)"
+        )
+
+    def evolve(self, params: Params, h: Any, x: Any) -> Tree:
+        """h' = f(theta, h, x), refused where it does not look like h."""
+        following = self.transition(params.theta, h, x)
+        expect_like(following, h, "transition(theta, h, x)", "h")
+        return following
+
+    def predict(self, params: Params, h: Any) -> Tree:
+        """y_hat = Y(phi, h)."""
+        return self.readout(params.phi, h)
+
+
+@configuration
+class Learner:
+    """A system, an estimator of its influence and an update: trains on a stream, one target and one input at a time."""
+
+    system: Any
+    estimator: Any
+    update: Any
+
+    def init(
+        self,
+        key: jax.Array | int,
+        *,
+        theta: Tree = None,
+        phi: Tree = None,
+        h: Tree = None,
+        x: Tree = None,
+        constants: Tree = None,
+        dtype: Any = jnp.float32,
+    ) -> State:
+        """The state before the first target; what is not given is the system's own initialisation. `x` is an example
+        input, for its shape.
+        """
+        key = jax.random.key(key) if isinstance(key, int) else key
+        params, h = _start(self.system, key, theta, phi, h, constants, dtype)
+        example = self.system.input_space.example(dtype) if x is None else jax.tree.map(jnp.asarray, x)
+        influence = self.estimator.init(self.system, Point(params, h, example))
+        updates = self.updates
+        moves = Moves(
+            *(getattr(updates, group).init(getattr(params, group), self.system.packed) for group in Moves._fields)
+        )
+        return State(params, h, influence, moves, random.words_of(key), random.zero())
+
+    @property
+    def updates(self) -> Apart:
+        """The update of each group of parameters."""
+        return self.update if isinstance(self.update, Apart) else Apart(self.update, self.update)
+
+    def predict(self, state: State) -> Tree:
+        """y_hat, the prediction of the next target."""
+        return _predict(self, state)
+
+    def observe(self, state: State, y: Tree, at: State | None = None) -> tuple[State, Info]:
+        """Score the prediction of y, estimate the gradient, move the parameters.
+
+        A late target gives `at`, the state from which it was predicted: loss and gradient are taken there, the
+        parameters of `state` move.
+        """
+        y = checked(self.system.target_space, y, "y", state)
+        following, info = _observe(self, state, y, state if at is None else at, late=at is not None)
+        expect_finite(state, following, info)
+        return following, info
+
+    def advance(self, state: State, x: Tree, draws: Tree = None) -> State:
+        """Reduce the influence estimate, move the system and the estimate one step. `draws` replaces the random draws
+        of the estimator.
+        """
+        x = checked(self.system.input_space, x, "x", state)
+        following = _advance(self, state, x, draws)
+        expect_finite(state, following)
+        return following
+
+    def step(self, state: State, *item: Tree) -> tuple[State, Info]:
+        """One item of a stream: `step(state, y)`, a value that is the target and then the next input, or `step(state,
+        x, y)`, an input and then its target.
+        """
+        if len(item) == 1:
+            state, info = self.observe(state, *item)
+            return self.advance(state, *item), info
+        x, y = item
+        return self.observe(self.advance(state, x), y)
+
+    def gradient(self, state: State, y: Tree) -> Params:
+        """What observe would follow, moving nothing: Params(dl/dtheta, dl/dphi)."""
+        return _gradient(self, state, checked(self.system.target_space, y, "y", state))
+
+    def reset(self, state: State) -> State:
+        """A new episode: h as it was at the start, no influence; what was learned stays."""
+        return state._replace(h=state.params.fixed.h0, influence=self.estimator.forget(state.influence))
+
+    def run(
+        self,
+        state: State,
+        stream: Any,
+        *,
+        engine: str = "auto",
+        chunk: int | None = None,
+        callbacks: Sequence[Callable[[State, Any], Any]] = (),
+    ) -> Any:
+        """Train on a stream: returns `(state, info)` on arrays, with one entry a step; on an iterator yields `(state,
+        info)` chunk by chunk.
+        """
+        from . import engines  # the one upward wire
+
+        return engines.run(self, state, stream, engine=engine, chunk=chunk, callbacks=callbacks)
+
+    def training(self, state: State, stream: Any, **options: Any) -> Iterator[tuple[State, Any]]:
+        """The same as `run`, chunk by chunk on arrays too."""
+        from . import engines
+
+        return engines.training(self, state, stream, **options)
+
+    # --- the algorithm, for engines: pure, no checks ----------------------------------------------------------------
+
+    def observed(self, state: State, y: Tree, at: State, late: bool = False) -> tuple[State, Info]:
+        """The observation and update steps [NBT, Alg. 1 and 2]; (phi, theta) make one joint step, H being taken at
+        the phi that predicted.
+        """
+        loss, evidence, influence, ready = self.differentiate(at, y)
+        if late and ready is not True:
+            raise ValueError(f"{self.estimator} keeps its targets in a block, so it cannot take a late one")
+        t = random.ordinal(state.t, jnp.result_type(loss))
+
+        def move(group: str) -> tuple[Tree, Tree]:
+            update = getattr(self.updates, group)
+            return update.apply(getattr(state.update, group), getattr(state.params, group), getattr(evidence, group), t)
+
+        phi_move, phi = move("phi")
+        stay = state.update.theta, state.params.theta
+        theta_move, theta = move("theta") if ready is True else jax.lax.cond(ready, lambda: move("theta"), lambda: stay)
+        following = state._replace(
+            params=state.params._replace(theta=theta, phi=phi),
+            influence=state.influence if late else influence,
+            update=Moves(theta_move, phi_move),
+        )
+        return following, Info(loss)
+
+    def differentiate(self, state: State, y: Tree) -> tuple[Array, Params, Tree, Any]:
+        """The loss, the evidence on theta and phi, the influence after it, and whether theta may move."""
+        system, params = self.system, state.params
+        y_hat, pull_prediction = jax.vjp(
+            lambda phi, h: system.predict(params._replace(phi=phi), h), params.phi, state.h
+        )
+        loss, pull_loss = jax.vjp(lambda y_hat: scalar(system.loss(y_hat, y)), y_hat)
+        dl_dphi, dl_dh = pull_prediction(*pull_loss(jnp.ones_like(loss)))
+        influence, dl_dtheta, ready = self.estimator.observe(system, state.influence, params, flat(dl_dh))
+
+        def pull_theta(cotangent: Tree) -> Tree:
+            return self.estimator.observe(system, state.influence, params, flat(pull_prediction(cotangent)[1]))[1]
+
+        evidence = Params(
+            theta=Evidence(dl_dtheta, y_hat, pull_theta),
+            phi=Evidence(dl_dphi, y_hat, lambda cotangent: pull_prediction(cotangent)[0]),
+        )
+        return loss, evidence, influence, ready
+
+    def advanced(self, state: State, x: Tree, draws: Tree) -> State:
+        """The reduction and transition steps [NBT, Alg. 1 and 2]: theta has moved already, so h', the Jacobian and
+        the rows use the new one.
+        """
+        metric = self.updates.theta.metric(state.update.theta)
+        at = Point(state.params, state.h, x)
+        influence, h = self.estimator.advance(self.system, state.influence, at, metric, draws)
+        expect_like(
+            (h, influence),
+            (state.h, state.influence),
+            f"the state after x = {jax.tree.map(jax.typeof, x)}",
+            "the one before",
+        )
+        return state._replace(h=h, influence=influence, t=random.later(state.t))
+
+    def draw(self, state: State, t: Array) -> Tree:
+        """The random draws of the advance at time t."""
+        return self.estimator.draw(self.system, state.h, state.key, t)
+
+
+@jax.jit
+def _predict(learner: Learner, state: State) -> Tree:
+    return learner.system.predict(state.params, state.h)
+
+
+@jax.jit
+def _gradient(learner: Learner, state: State, y: Tree) -> Params:
+    _, evidence, _, _ = learner.differentiate(state, y)
+    return Params(evidence.theta.gradient, evidence.phi.gradient)
+
+
+@jax.jit
+def _advance(learner: Learner, state: State, x: Tree, draws: Tree) -> State:
+    return learner.advanced(state, x, learner.draw(state, state.t) if draws is None else draws)
+
+
+def _observe_pure(learner: Learner, state: State, y: Tree, at: State, late: bool) -> tuple[State, Info]:
+    return learner.observed(state, y, at, late)
+
+
+_observe = jax.jit(_observe_pure, static_argnames="late")
+
+
+def _start(
+    system: Any, key: jax.Array, theta: Tree, phi: Tree, h: Tree, constants: Tree, dtype: Any
+) -> tuple[Params, Tree]:
+    """Parameters and state from the system's initialisation and from what the user gave, checked."""
+    given = {"theta": theta, "phi": phi, "h": h}
+    if isinstance(system, System):
+        missing = [name for name, value in given.items() if value is None]
+        if missing:
+            raise ValueError(
+                f"{', '.join(missing)} not given: a system of your own starts from init(key, theta=, phi=, h=, x=)"
+            )
+        given = {name: floating(value, name) for name, value in given.items()}
+        return Params(given["theta"], given["phi"], Fixed(given["h"], constants)), given["h"]
+    params, start = system.init(key, dtype)
+    own = {"theta": params.theta, "phi": params.phi, "h": start}
+    chosen = {name: replacement(given[name], own[name], name) for name in own}
+    kept = replacement(constants, params.fixed.constants, "constants")
+    return Params(chosen["theta"], chosen["phi"], Fixed(chosen["h"], kept)), chosen["h"]

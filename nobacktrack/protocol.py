@@ -1,0 +1,156 @@
+"""The records that a learner passes around, and what it asks of its three parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
+
+from . import draws as random
+
+Tree = Any
+
+NATS_PER_BIT = float(np.log(2.0))
+
+
+class Fixed(NamedTuple):
+    """What is not trained: the state an episode starts from, and constants of the system (the leaks alpha, say)."""
+
+    h0: Tree
+    constants: Tree = ()
+
+
+class Params(NamedTuple):
+    """theta makes the state, phi reads it, fixed is not trained."""
+
+    theta: Tree
+    phi: Tree
+    fixed: Tree = None
+
+
+class Moves(NamedTuple):
+    """What an Update remembers, apart for theta and phi."""
+
+    theta: Tree
+    phi: Tree
+
+
+class State(NamedTuple):
+    """All a learner knows: a checkpoint is these leaves and nothing else."""
+
+    params: Params
+    h: Tree
+    influence: Tree
+    update: Moves
+    key: Array
+    t: Array
+
+    @property
+    def steps(self) -> int:
+        """t, the number of inputs seen, as a Python integer."""
+        return random.count(self.t)
+
+
+class Info(NamedTuple):
+    """What a person may look at, and the next step does not need. The loss is in nats, and NaN where there was no
+    target.
+    """
+
+    loss: Any
+
+    @property
+    def bits(self) -> Any:
+        """The loss in bits."""
+        return self.loss / NATS_PER_BIT
+
+
+class Point(NamedTuple):
+    """Where a transition is taken: h' = f(params, h, x)."""
+
+    params: Params
+    h: Tree
+    x: Tree
+
+
+class Evidence(NamedTuple):
+    """What one target says about a group of parameters: the gradient of the loss, and how to pull any other cotangent
+    on y_hat back to them.
+    """
+
+    gradient: Tree
+    y_hat: Tree
+    pull: Callable[[Tree], Tree]
+
+
+class Metric(Protocol):
+    """A norm on linear forms over theta, |w|^2 = w^T C w: what the scales rho of a reduction ask of an Update."""
+
+    def norm2(self, w: Tree) -> Float[Array, ""]:
+        """|w|^2 of a tree like theta."""
+        ...
+
+    def row_norm2(self, u: Array) -> Float[Array, "units gates"]:
+        """|u|^2 of a fan-in vector put in each row of packed parameters."""
+        ...
+
+
+class AnySystem(Protocol):
+    """What a Learner asks of a system; `System` makes one of three functions, `systems/` has the recurrent networks."""
+
+    @property
+    def packed(self) -> bool: ...  # theta and phi are arrays of rows [bias | weights]
+    @property
+    def input_space(self) -> Any: ...
+    @property
+    def target_space(self) -> Any: ...
+    @property
+    def substeps(self) -> tuple[Any, ...]: ...
+    def init(self, key: Any, dtype: Any) -> tuple[Params, Tree]: ...
+    def evolve(self, params: Params, h: Any, x: Any) -> Tree: ...
+    def predict(self, params: Params, h: Any) -> Tree: ...
+    @property
+    def loss(self) -> Callable[[Any, Any], Array]: ...
+
+
+class Estimator(Protocol):
+    """How the influence G = dh/dtheta is carried. States and cotangents are flat vectors here."""
+
+    def init(self, system: Any, at: Point) -> Tree:
+        """The influence of a state that no parameter has touched."""
+        ...
+
+    def forget(self, influence: Any) -> Tree:
+        """The same, from any influence: a new episode begins."""
+        ...
+
+    def observe(self, system: Any, influence: Any, params: Params, dl_dh: Array) -> tuple[Tree, Tree, Array | bool]:
+        """The influence, dl/dtheta, and whether theta is to move now (True, always, but for block methods)."""
+        ...
+
+    def draw(self, system: Any, h: Any, key: Array, t: Array) -> Tree:
+        """All the randomness of the advance at t."""
+        ...
+
+    def advance(self, system: Any, influence: Any, at: Point, metric: Metric, draws: Any) -> tuple[Tree, Tree]:
+        """The influence one step on, and h'."""
+        ...
+
+
+class Update(Protocol):
+    """How a group of parameters (theta, or phi) moves on the evidence of one target."""
+
+    def init(self, params: Any, packed: bool) -> Tree: ...
+
+    def apply(self, state: Any, params: Any, evidence: Evidence, t: Array) -> tuple[Tree, Tree]:
+        """The state and the parameters after the target number t = 1, 2, ..."""
+        ...
+
+    def metric(self, state: Any) -> Metric: ...
+
+
+def flat(tree: Tree) -> Float[Array, " n"]:
+    """A state, or a cotangent on it, as one vector."""
+    return ravel_pytree(tree)[0]
