@@ -1,0 +1,92 @@
+"""The rank-one trick: a sum of outer products becomes one, the same in expectation [NBT, Proposition 1, Appendix A].
+
+A = sum_i v_i w_i^T,   A~ = (sum_i eps_i rho_i v_i) (sum_i eps_i w_i / rho_i)^T,   E A~ = A.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+Vectors = Float[Array, "terms size"]
+
+
+def balance(norm_w: Array, norm_v: Array) -> tuple[Array, Array]:
+    """rho = sqrt(|w|/|v|), which makes the variance least, and 1/rho; both zero where either norm is, so that the
+    term is dropped on both sides.
+    """
+    alive = (norm_w > 0) & (norm_v > 0)
+    rho = jnp.sqrt(jnp.where(alive, norm_w, 1)) / jnp.sqrt(jnp.where(alive, norm_v, 1))
+    return jnp.where(alive, rho, 0), jnp.where(alive, 1 / rho, 0)
+
+
+def reduce(v: Vectors, w: Vectors, signs: Array, *, scaled: bool = True) -> tuple[Array, Array]:
+    """One outer product for the sum of v_i w_i^T: `(sum eps_i rho_i v_i, sum eps_i w_i / rho_i)` [NBT, eq. 7]."""
+    eps = signs.astype(v.dtype)
+    rho, inverse = balance(_norms(w), _norms(v)) if scaled else (jnp.ones_like(eps), jnp.ones_like(eps))
+    return (eps * rho) @ v, (eps * inverse) @ w
+
+
+def second_moment(v: Vectors, w: Vectors, *, scaled: bool = True) -> Float[Array, ""]:
+    """E |A~|^2 = (sum |v_i|^2)(sum |w_i|^2) + 2 sum_{i != j} <v_i,v_j><w_i,w_j>; the first term is (sum |v_i||w_i|)^2
+    with the scales [NBT, Appendix A].
+    """
+    apart = jnp.sum(_norms(v) * _norms(w)) ** 2 if scaled else jnp.sum(v**2) * jnp.sum(w**2)
+    return apart + 2 * _cross(v, w)
+
+
+def variance(v: Vectors, w: Vectors, *, scaled: bool = True) -> Float[Array, ""]:
+    """Var A~ = E |A~|^2 - |A|^2; with the scales, sum_{i != j} |v_i||v_j||w_i||w_j| + <v_i,v_j><w_i,w_j> [NBT,
+    Appendix A].
+    """
+    return second_moment(v, w, scaled=scaled) - jnp.sum((v.T @ w) ** 2)
+
+
+def reduce_gaussian(
+    a: Float[Array, "rows columns"], xi: Float[Array, " rows"], sigma: Float[Array, "rows rows"]
+) -> tuple[Array, Array]:
+    """A~ = xi (xi^T Sigma^-1 A) for xi ~ N(0, Sigma): no decomposition is needed, but it is not exact on rank one
+    [NBT, footnote 5].
+    """
+    return xi, jnp.linalg.solve(sigma, xi) @ a
+
+
+def cube_roots(key: jax.Array, shape: tuple[int, ...]) -> Array:
+    """Independent uniform cube roots of unity."""
+    return jnp.exp(2j * jnp.pi / 3 * jax.random.randint(key, shape, 0, 3))
+
+
+def reduce_order3(u: Vectors, v: Vectors, w: Vectors, roots: Array) -> tuple[Array, Array, Array]:
+    """One complex product for sum_i u_i (x) v_i (x) w_i, whose real part has that expectation [NBT, footnote 4].
+
+    The scales make the three norms of a term equal, which keeps its product.
+    """
+    norms = jnp.stack([_norms(u), _norms(v), _norms(w)])
+    alive = jnp.all(norms > 0, axis=0)
+    safe = jnp.where(alive[None, :], norms, 1)
+    scales = jnp.where(alive[None, :], jnp.cbrt(jnp.prod(safe, axis=0))[None, :] / safe, 0)
+    return roots * scales[0] @ u, roots * scales[1] @ v, roots * scales[2] @ w
+
+
+def reduce_order4(
+    u: Vectors, v: Vectors, w: Vectors, x: Vectors, pairing: Array, first: Array, second: Array
+) -> tuple[Array, Array, Array, Array]:
+    """One product for sum_i u_i (x) v_i (x) w_i (x) x_i, by the trick on pairs, then on each half with signs of its
+    own [NBT, footnote 4].
+    """
+    eps = pairing.astype(u.dtype)
+    rho, inverse = balance(_norms(w) * _norms(x), _norms(u) * _norms(v))
+    u, v = reduce((eps * rho)[:, None] * u, v, first)
+    w, x = reduce((eps * inverse)[:, None] * w, x, second)
+    return u, v, w, x
+
+
+def _norms(vectors: Vectors) -> Float[Array, " terms"]:
+    return jnp.sqrt(jnp.sum(vectors**2, axis=1))
+
+
+def _cross(v: Vectors, w: Vectors) -> Float[Array, ""]:
+    """sum_{i != j} <v_i,v_j><w_i,w_j>."""
+    gram = (v @ v.T) * (w @ w.T)
+    return jnp.sum(gram) - jnp.trace(gram)
