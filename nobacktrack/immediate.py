@@ -1,0 +1,149 @@
+"""df/dtheta of any transition: by rows for cells, at the cost of the cell itself; by autodiff for any other function.
+
+The only file that knows both. Rows stand for the w_i = df_i/dtheta of one transition, and outlive it: the next
+observation pulls dl/dh through them, the next reduction sums them with signs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Float
+
+from .norms import Norms
+from .protocol import Metric, Params, Point, Tree, flat
+from .systems.recurrent import Recurrent
+
+Flat = Float[Array, " n"]
+
+
+class CellRows(NamedTuple):
+    """w_i = c_i (x) u: a number per gate, component and unit, and the fan-in."""
+
+    c: Float[Array, "gates components units"]
+    u: Float[Array, "*units fan"]
+
+    def pull(self, system: Recurrent, q: Flat) -> Float[Array, "units gates fan"]:
+        """sum_i q_i w_i."""
+        along = jnp.einsum("gcu,cu->ug", self.c, system.split(q))
+        return jnp.einsum("ug,k->ugk" if self.u.ndim == 1 else "ug,uk->ugk", along, self.u)
+
+    def norms(self, metric: Metric) -> Flat:
+        """|w_i| in a metric."""
+        return jnp.sqrt(jnp.einsum("gcu,ug->cu", self.c**2, metric.row_norm2(self.u))).ravel()
+
+    def reduce(self, system: Recurrent, signs: Flat, norms: Norms, metric: Metric) -> tuple[Flat, Tree]:
+        """(sum_i eps_i rho_i e_i, sum_i eps_i w_i / rho_i) [NBT, Alg. 1, reduction step], each row with a scale of
+        its own.
+        """
+        rho, inverse = norms.scales(self.norms(metric), jnp.ones_like(signs))
+        return signs * rho, self.pull(system, signs * inverse)
+
+    def add(self, system: Recurrent, influence: Float[Array, "n units gates fan"]) -> Array:
+        """G + sum_i e_i w_i^T, touching only the entries where a row has some."""
+        units = jnp.arange(system.units)
+        by_component = influence.reshape(system.components, system.units, *influence.shape[1:])
+        u = jnp.broadcast_to(self.u, (system.units, self.u.shape[-1]))
+        own = jnp.einsum("gcu,uk->cugk", self.c, u)
+        return by_component.at[:, units, units].add(own).reshape(influence.shape)
+
+    def restrict(self, mask: Float[Array, "units 1 1"]) -> CellRows:
+        """The rows of some units alone."""
+        return self._replace(c=self.c * mask.reshape(1, 1, -1))
+
+    def silent(self) -> CellRows:
+        return jax.tree.map(jnp.zeros_like, self)
+
+
+class PointRows(NamedTuple):
+    """The rows of any function, kept as the point where it is differentiated; `live` is False before the first
+    transition.
+    """
+
+    point: Point
+    live: Bool[Array, ""]
+    mask: Tree = None
+
+    def pull(self, system: Any, q: Flat) -> Tree:
+        """sum_i q_i w_i, one vjp."""
+        _, pull = jax.vjp(lambda theta: _evolve_flat(system, theta, self.point), self.point.params.theta)
+        w = jax.tree.map(lambda leaf: jnp.where(self.live, leaf, 0), pull(q)[0])
+        return w if self.mask is None else jax.tree.map(jnp.multiply, w, self.mask)
+
+    def reduce(self, system: Any, signs: Flat, norms: Norms, metric: Metric) -> tuple[Flat, Tree]:
+        """(rho eps, sum_i eps_i w_i / rho): one scale shared by all rows, an even function of the signs, so that no
+        bias comes in.
+        """
+        w = self.pull(system, signs)
+        rho, inverse = norms.scales(jnp.sqrt(metric.norm2(w)), jnp.sqrt(jnp.sum(signs**2)))
+        return signs * rho, jax.tree.map(lambda leaf: leaf * inverse.astype(leaf.dtype), w)
+
+    def add(self, system: Any, influence: Tree) -> Tree:
+        """G + df/dtheta."""
+        n = flat(self.point.h).size
+        immediate = jax.vmap(lambda e: self.pull(system, e))(jnp.eye(n, dtype=flat(self.point.h).dtype))
+        return jax.tree.map(jnp.add, influence, immediate)
+
+    def restrict(self, mask: Tree) -> PointRows:
+        """The entries of the rows that concern some parameters alone."""
+        return self._replace(mask=mask)
+
+    def silent(self) -> PointRows:
+        return self._replace(live=jnp.zeros_like(self.live))
+
+
+Rows = CellRows | PointRows
+
+
+class Linearised(NamedTuple):
+    """f at a point: h', v -> df/dh v on flat vectors, and df/dtheta as rows."""
+
+    h: Tree
+    push: Callable[[Flat], Flat]
+    rows: Rows
+
+    def pull(self, q: Flat) -> Flat:
+        """q^T df/dh."""
+        return jax.linear_transpose(self.push, q)(q)[0]
+
+
+def linearise(system: Any, at: Point) -> Linearised:
+    """f and its derivatives at a point."""
+    return _linearise_cell(system, at) if isinstance(system, Recurrent) else _linearise_function(system, at)
+
+
+def no_rows(system: Any, at: Point) -> Rows:
+    """The rows of a state that no parameter has touched, shaped like those to come."""
+    return linearise(system, at).rows.silent()
+
+
+def _linearise_cell(cell: Recurrent, at: Point) -> Linearised:
+    theta, own = at.params.theta, cell.split(at.h)
+    activity, push_activity = jax.linearize(cell.activity, own)
+    u = cell.fan_in(activity, at.x)
+    a = cell.preactivations(theta, u)
+    own_next, push_pointwise = jax.linearize(lambda a, own: cell.pointwise(a, own, at.params.fixed.constants), a, own)
+
+    def push(v: Flat) -> Flat:
+        tangent = cell.split(v)
+        return push_pointwise(cell.recurrence(theta, push_activity(tangent)), tangent).ravel()
+
+    gates = jnp.eye(cell.gates, dtype=a.dtype)
+    c = jax.vmap(lambda gate: push_pointwise(jnp.broadcast_to(gate[:, None], a.shape), jnp.zeros_like(own)))(gates)
+    return Linearised(own_next.ravel(), push, CellRows(c, u))
+
+
+def _linearise_function(system: Any, at: Point) -> Linearised:
+    _, unravel = ravel_pytree(at.h)
+    h, push = jax.linearize(lambda h: _evolve_flat(system, at.params.theta, at._replace(h=unravel(h))), flat(at.h))
+    rows = PointRows(at._replace(params=at.params._replace(phi=None)), jnp.ones((), bool))
+    return Linearised(unravel(h), push, rows)
+
+
+def _evolve_flat(system: Any, theta: Tree, at: Point) -> Flat:
+    params: Params = at.params
+    return flat(system.evolve(params._replace(theta=theta), at.h, at.x))
