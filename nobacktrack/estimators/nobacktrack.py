@@ -1,0 +1,92 @@
+"""NoBackTrack: the influence as one random outer product, unbiased at every step [NBT, Alg. 1]."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int8
+
+from .. import draws
+from ..configuration import at_least, configuration, static
+from ..immediate import Rows, linearise, no_rows
+from ..norms import MetricNorms, Norms
+from ..protocol import Metric, Params, Point, Tree, flat
+
+
+class Influence(NamedTuple):
+    """G~ = (1/K) sum_k v_k w_k^T + sum_i e_i w_i^T."""
+
+    v: Float[Array, "rank n"]
+    w: Tree
+    rows: Rows
+
+
+@configuration
+class NoBackTrack:
+    """K independent rank-one reductions, averaged [NBT, Alg. 1 and section 1.4]. Unbiased; time and memory O(K dim
+    theta).
+    """
+
+    rank: int = static(1)
+    norms: Norms = MetricNorms()
+
+    def __post_init__(self) -> None:
+        at_least("rank", self.rank, 1)
+
+    def init(self, system: Any, at: Point) -> Influence:
+        v = jnp.zeros((self.rank, flat(at.h).size), flat(at.h).dtype)
+        w = jax.tree.map(lambda leaf: jnp.zeros((self.rank, *leaf.shape), leaf.dtype), at.params.theta)
+        return Influence(v, w, no_rows(system.substeps[-1], at))
+
+    def forget(self, influence: Influence) -> Influence:
+        v, w = jax.tree.map(jnp.zeros_like, (influence.v, influence.w))
+        return Influence(v, w, influence.rows.silent())
+
+    def observe(
+        self, system: Any, influence: Influence, params: Params, dl_dh: Float[Array, " n"]
+    ) -> tuple[Influence, Tree, bool]:
+        """dl/dtheta = (1/K) sum_k (H v_k) w_k + sum_i H_i w_i, with H = dl/dh [NBT, Alg. 1, update step]."""
+        along = influence.v @ dl_dh / self.rank
+        immediate = influence.rows.pull(system.substeps[-1], dl_dh)
+        return influence, jax.tree.map(lambda w, row: mix(along, w) + row, influence.w, immediate), True
+
+    def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, "rank n"], ...]:
+        """The signs eps, for each sub-step and each of the K terms."""
+        shape = (self.rank, flat(h).size)
+        return tuple(draws.signs(key, t, shape, tag) for tag in range(len(system.substeps)))
+
+    def advance(
+        self, system: Any, influence: Influence, at: Point, metric: Metric, signs: Any
+    ) -> tuple[Influence, Tree]:
+        """Reduction, then transition: v <- df/dh v and new rows, at each sub-step [NBT, Alg. 1]."""
+        reduced = system.substeps[-1]
+        for substep, eps in zip(system.substeps, signs, strict=True):
+            v, w = self.reduce(reduced, influence, eps, metric)
+            following = linearise(substep, at)
+            influence = Influence(jax.vmap(following.push)(v), w, following.rows)
+            at, reduced = at._replace(h=following.h), substep
+        return influence, at.h
+
+    def reduce(
+        self, substep: Any, influence: Influence, signs: Int8[Array, "rank n"], metric: Metric
+    ) -> tuple[Array, Tree]:
+        """v <- rho v + sum_i eps_i rho_i e_i,  w <- w / rho + sum_i eps_i w_i / rho_i [NBT, Alg. 1, reduction step]."""
+        eps = signs.astype(influence.v.dtype)
+        rows_v, rows_w = jax.vmap(lambda eps: influence.rows.reduce(substep, eps, self.norms, metric))(eps)
+        norm_v = jnp.sqrt(jnp.sum(influence.v**2, axis=1))
+        norm_w = jnp.sqrt(jax.vmap(metric.norm2)(influence.w))
+        rho, inverse = self.norms.scales(norm_w.astype(norm_v.dtype), norm_v)
+        w = jax.tree.map(lambda w, row: each(inverse, w) + row, influence.w, rows_w)
+        return rho[:, None] * influence.v + rows_v, w
+
+
+def each(factors: Float[Array, " rank"], leaf: Float[Array, "rank ..."]) -> Array:
+    """A factor for each of the K terms."""
+    return factors.astype(leaf.dtype).reshape(-1, *(1,) * (leaf.ndim - 1)) * leaf
+
+
+def mix(factors: Float[Array, " rank"], leaf: Float[Array, "rank ..."]) -> Array:
+    """sum_k factor_k leaf_k."""
+    return jnp.tensordot(factors.astype(leaf.dtype), leaf, axes=1)

@@ -1,0 +1,101 @@
+"""NoBackTrack with the parameters split in blocks, a direction for each [NBT, section 1.4]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int8
+
+from .. import draws
+from ..configuration import at_least, configuration, static
+from ..immediate import linearise, no_rows
+from ..norms import MetricNorms, Norms
+from ..protocol import Metric, Params, Point, Tree, flat
+from .nobacktrack import Influence
+
+
+@configuration
+class SplitNoBackTrack:
+    """G~ = sum_k v_k w_k^T + sum_i e_i w_i^T, w_k in block k of the parameters. Unbiased; time O(K dim theta), memory
+    O(dim theta + K n).
+
+    The blocks share no parameter, so all w_k together take one copy of theta. Parameters go to the blocks by turns
+    along the first axis of each array (the units, for a network).
+    """
+
+    blocks: int = static(2)
+    norms: Norms = MetricNorms()
+
+    def __post_init__(self) -> None:
+        at_least("blocks", self.blocks, 1)
+
+    def init(self, system: Any, at: Point) -> Influence:
+        v = jnp.zeros((self.blocks, flat(at.h).size), flat(at.h).dtype)
+        return Influence(v, jax.tree.map(jnp.zeros_like, at.params.theta), no_rows(system.substeps[-1], at))
+
+    def forget(self, influence: Influence) -> Influence:
+        v, w = jax.tree.map(jnp.zeros_like, (influence.v, influence.w))
+        return Influence(v, w, influence.rows.silent())
+
+    def observe(
+        self, system: Any, influence: Influence, params: Params, dl_dh: Float[Array, " n"]
+    ) -> tuple[Influence, Tree, bool]:
+        """dl/dtheta = sum_k (H v_k) w_k + sum_i H_i w_i."""
+        along = influence.v @ dl_dh
+        immediate = influence.rows.pull(system.substeps[-1], dl_dh)
+        factors = jax.tree.map(lambda block: along[block], self._blocks(influence.w))
+        return (
+            influence,
+            jax.tree.map(lambda f, w, row: f.astype(w.dtype) * w + row, factors, influence.w, immediate),
+            True,
+        )
+
+    def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, "blocks n"], ...]:
+        """Signs of its own for each block."""
+        shape = (self.blocks, flat(h).size)
+        return tuple(draws.signs(key, t, shape, tag) for tag in range(len(system.substeps)))
+
+    def advance(
+        self, system: Any, influence: Influence, at: Point, metric: Metric, signs: Any
+    ) -> tuple[Influence, Tree]:
+        """Reduction in each block, then transition, at each sub-step."""
+        reduced = system.substeps[-1]
+        for substep, eps in zip(system.substeps, signs, strict=True):
+            v, w = self.reduce(reduced, influence, eps, metric)
+            following = linearise(substep, at)
+            influence = Influence(jax.vmap(following.push)(v), w, following.rows)
+            at, reduced = at._replace(h=following.h), substep
+        return influence, at.h
+
+    def reduce(
+        self, substep: Any, influence: Influence, signs: Int8[Array, "blocks n"], metric: Metric
+    ) -> tuple[Array, Tree]:
+        """The reduction step in each block, with the entries of w and of the rows that are its own."""
+
+        def one(k: Array, v: Array, eps: Array) -> tuple[Array, Tree]:
+            masks = self._masks(influence.w, k)
+            rows_v, rows_w = influence.rows.restrict(masks).reduce(substep, eps, self.norms, metric)
+            w = jax.tree.map(jnp.multiply, influence.w, masks)
+            rho, inverse = self.norms.scales(jnp.sqrt(metric.norm2(w)).astype(v.dtype), jnp.sqrt(jnp.sum(v**2)))
+            return rho * v + rows_v, jax.tree.map(lambda w, row: inverse.astype(w.dtype) * w + row, w, rows_w)
+
+        v, w = jax.vmap(one)(jnp.arange(self.blocks), influence.v, signs.astype(influence.v.dtype))
+        return v, jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), w)
+
+    def _masks(self, tree: Tree, k: Array) -> Tree:
+        """1 on the parameters of block k, 0 elsewhere, with axes of size 1 after the first."""
+        return jax.tree.map(lambda leaf, block: (block == k).astype(leaf.dtype), tree, self._blocks(tree))
+
+    def _blocks(self, tree: Tree) -> Tree:
+        """The block of each parameter: by turns along the first axis, each array starting where the one before it
+        stopped.
+        """
+        leaves, structure = jax.tree.flatten(tree)
+        lengths = [1 if leaf.ndim == 0 else len(leaf) for leaf in leaves]
+        starts = np.cumsum([0, *lengths[:-1]])
+        turns = [(np.arange(length) + start) % self.blocks for start, length in zip(starts, lengths, strict=True)]
+        shapes = [() if leaf.ndim == 0 else (-1, *(1,) * (leaf.ndim - 1)) for leaf in leaves]
+        return jax.tree.unflatten(structure, [turn.reshape(shape) for turn, shape in zip(turns, shapes, strict=True)])
