@@ -1,0 +1,34 @@
+"""Streams made by a rule, with their exact entropy rates [NBT, section 3]."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..configuration import at_least
+
+ANBN_ALPHABET = "ab\n"
+
+
+def anbn(k: int, l: int, *, length: int, seed: int) -> np.ndarray:  # noqa: E741 - the paper's letters
+    """a^n b^n[k;l]: n uniform in [k, l], then n times `a`, a newline, n times `b`, a newline; symbols 0, 1, 2 are a,
+    b, newline.
+    """
+    _check_range(k, l)
+    at_least("length", length, 1)
+    random = np.random.default_rng(seed)
+    blocks = random.integers(k, l + 1, size=length // (2 * k + 2) + 1)
+    runs = np.stack([blocks, np.ones_like(blocks), blocks, np.ones_like(blocks)], axis=1).ravel()
+    return np.repeat(np.tile(np.array([0, 2, 1, 2], np.int32), len(blocks)), runs)[:length]
+
+
+def anbn_entropy(k: int, l: int, *, independent: bool = False) -> float:  # noqa: E741
+    """Bits per character of a^n b^n[k;l]: log2(l-k+1) / (l+k+2); twice that for a^n b^p with independent n and p."""
+    _check_range(k, l)
+    return (2 if independent else 1) * math.log2(l - k + 1) / (l + k + 2)
+
+
+def _check_range(k: int, l: int) -> None:  # noqa: E741
+    at_least("k", k, 1)
+    at_least("l", l, k)
