@@ -98,7 +98,7 @@ class TruncatedBPTT:
     every target. A block ends at the first target at or after its last step.
     """
 
-    depth: int = static(15)
+    depth: int = static(default=15)
 
     def __post_init__(self) -> None:
         at_least("depth", self.depth, 1)
@@ -135,7 +135,7 @@ class SlidingBPTT:
     the current theta is used.
     """
 
-    depth: int = static(15)
+    depth: int = static(default=15)
 
     def __post_init__(self) -> None:
         at_least("depth", self.depth, 1)

@@ -29,7 +29,7 @@ class NoBackTrack:
     theta).
     """
 
-    rank: int = static(1)
+    rank: int = static(default=1)
     norms: Norms = MetricNorms()
 
     def __post_init__(self) -> None:

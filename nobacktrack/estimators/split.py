@@ -26,7 +26,7 @@ class SplitNoBackTrack:
     along the first axis of each array (the units, for a network).
     """
 
-    blocks: int = static(2)
+    blocks: int = static(default=2)
     norms: Norms = MetricNorms()
 
     def __post_init__(self) -> None:

@@ -32,11 +32,11 @@ class Recurrent:
     """
 
     units: int = static()
-    symbols: int | None = static(None)
-    inputs: int | None = static(None)
-    outputs: int | None = static(None)
-    activation: Literal["sigmoid", "tanh"] = static("sigmoid")
-    graph: Any = static(None)
+    symbols: int | None = static(default=None)
+    inputs: int | None = static(default=None)
+    outputs: int | None = static(default=None)
+    activation: Literal["sigmoid", "tanh"] = static(default="sigmoid")
+    graph: Any = static(default=None)
 
     gates: ClassVar[int] = 1
     components: ClassVar[int] = 1

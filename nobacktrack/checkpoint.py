@@ -1,0 +1,200 @@
+"""A learner and its state in one file and back, bit for bit: safetensors for the arrays, JSON for the rest, no
+pickle.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from . import __version__, configuration, estimators, immediate, learner, norms, protocol, systems, updates
+from .estimators import bptt, nobacktrack
+from .learner import Learner
+from .protocol import State, Tree
+
+FORMAT = 1
+HEADER = "nobacktrack"
+
+# The classes that a file may name: nothing else is ever made of one.
+_RECORDS = (
+    *(protocol.State, protocol.Params, protocol.Fixed, protocol.Moves, protocol.Point),
+    *(immediate.CellRows, immediate.PointRows, nobacktrack.Influence, bptt.Window),
+)
+_CONFIGURATIONS = (
+    *(learner.Learner, learner.Apart, configuration.InverseSqrt, norms.MetricNorms, norms.Unscaled),
+    *(getattr(module, name) for module in (systems, estimators, updates) for name in module.__all__),
+)
+_CLASSES = {cls.__name__: cls for cls in (*_RECORDS, *_CONFIGURATIONS)}
+
+
+class Checkpoint(NamedTuple):
+    """What a file held; `notes` is what was saved beside the state (an alphabet, a place in a file)."""
+
+    learner: Learner
+    state: State
+    notes: dict[str, Any]
+
+
+def save(path: str | Path, learner: Learner, state: State, notes: dict[str, Any] | None = None) -> None:
+    """Write a checkpoint, atomically: the file is the old one or the new one, never half of it."""
+    arrays: dict[str, np.ndarray] = {}
+    header = {
+        "format": FORMAT,
+        "version": __version__,
+        "t": state.steps,
+        "repr": repr(learner),
+        "learner": _described(learner),
+        "state": _skeleton(state, "state", arrays),
+        "notes": notes or {},
+    }
+    _write(Path(path), safetensors.numpy.save(arrays, {HEADER: json.dumps(header)}))
+
+
+def load(path: str | Path, learner: Learner | None = None, like: State | None = None) -> Checkpoint:
+    """Read a checkpoint. A learner made of your own functions is passed in; a state with classes of your own needs
+    one `like` it.
+    """
+    header, arrays = _read(Path(path))
+    learner = _learner(header, path) if learner is None else learner
+    state = _rebuilt(header["state"], arrays, path, learner) if like is None else _filled(like, "state", arrays, path)
+    return Checkpoint(learner, state, header["notes"])
+
+
+def _learner(header: dict[str, Any], path: Any) -> Learner:
+    if header["learner"] is None:
+        raise ValueError(f"{path}: made of functions or optimisers of your own, pass the learner in: {header['repr']}")
+    return _made(header["learner"], path)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    try:
+        with safetensors.safe_open(path, "numpy") as file:
+            header = json.loads((file.metadata() or {})[HEADER])
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except (safetensors.SafetensorError, json.JSONDecodeError, KeyError) as error:
+        raise ValueError(f"{path}: not a checkpoint, or damaged ({error})") from None
+    if header.get("format") != FORMAT:
+        raise ValueError(f"{path}: checkpoint format {header.get('format')}, this version reads {FORMAT}")
+    return header, arrays
+
+
+def _described(value: Any) -> Any:
+    """A configuration as JSON, or None if part of it is a function or an array."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return {"value": value}
+    if isinstance(value, systems.Graph):
+        return {"class": "Graph", "fields": {"edges": {"value": value.pairs()}, "units": {"value": value.units}}}
+    if type(value) not in _CONFIGURATIONS:
+        return None
+    fields = {field.name: _described(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return None if None in fields.values() else {"class": type(value).__name__, "fields": fields}
+
+
+def _made(description: dict[str, Any], path: Any) -> Any:
+    if "value" in description:
+        return description["value"]
+    fields = {name: _made(field, path) for name, field in description["fields"].items()}
+    return _class(description["class"], path)(**fields)
+
+
+def _class(name: str, path: Any) -> Any:
+    if name not in _CLASSES:
+        raise ValueError(f"{path}: unknown class {name!r}")
+    return _CLASSES[name]
+
+
+def _skeleton(tree: Tree, name: str, arrays: dict[str, np.ndarray]) -> Any:
+    """The shape of a tree as JSON; its arrays go into `arrays` under the path of their leaf."""
+    if tree is None:
+        return None
+    if type(tree) in _RECORDS:
+        items = {key: _skeleton(value, f"{name}.{key}", arrays) for key, value in tree._asdict().items()}
+        return {"class": type(tree).__name__, "fields": items}
+    if type(tree) is dict and all(isinstance(key, str) for key in tree):
+        return {"dict": {key: _skeleton(value, f"{name}.{key}", arrays) for key, value in tree.items()}}
+    if type(tree) in (list, tuple):
+        items = [_skeleton(value, f"{name}.{i}", arrays) for i, value in enumerate(tree)]
+        return {"list" if type(tree) is list else "tuple": items}
+    if jax.tree_util.all_leaves([tree]):
+        arrays[name] = np.asarray(tree)
+        return {"array": name}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        arrays[_leaf_name(name, path)] = np.asarray(leaf)
+    return {"opaque": type(tree).__name__}
+
+
+def _leaf_name(name: str, path: Any) -> str:
+    suffix = jax.tree_util.keystr(path, simple=True, separator=".")
+    return f"{name}.{suffix}" if suffix else name
+
+
+def _rebuilt(skeleton: Any, arrays: dict[str, np.ndarray], path: Any, learner: Learner) -> State:
+    """A state from its skeleton; what an optimiser remembers is shaped by the optimiser itself."""
+    fields = {name: value for name, value in skeleton["fields"].items() if name != "update"}
+    parts = {name: _grown(value, arrays, path) for name, value in fields.items()}
+    updates = {}
+    for group in protocol.Moves._fields:
+        update, params = getattr(learner.updates, group), getattr(parts["params"], group)
+        shape = jax.eval_shape(lambda params, update=update: update.init(params, learner.system.packed), params)
+        updates[group] = _filled(shape, f"state.update.{group}", arrays, path)
+    return State(update=protocol.Moves(**updates), **parts)
+
+
+def _grown(skeleton: Any, arrays: dict[str, np.ndarray], path: Any) -> Tree:
+    if skeleton is None:
+        return None
+    (kind, value), *rest = skeleton.items()
+    if kind == "class":
+        return _class(value, path)(**{key: _grown(item, arrays, path) for key, item in rest[0][1].items()})
+    if kind == "dict":
+        return {key: _grown(item, arrays, path) for key, item in value.items()}
+    if kind in ("list", "tuple"):
+        return (list if kind == "list" else tuple)(_grown(item, arrays, path) for item in value)
+    if kind == "array":
+        return _array(arrays, value, path)
+    raise ValueError(f"{path}: holds a {value}, which is not a class of this library: pass a state that is `like` it")
+
+
+def _filled(like: Tree, name: str, arrays: dict[str, np.ndarray], path: Any) -> Tree:
+    """A tree of the file's arrays, shaped like another tree."""
+
+    def fill(where: Any, leaf: Any) -> jax.Array:
+        found = _array(arrays, _leaf_name(name, where), path)
+        if found.shape != leaf.shape or found.dtype != leaf.dtype:
+            raise ValueError(
+                f"{path}: {_leaf_name(name, where)} is {jax.typeof(found)}, the learner needs {leaf.shape} {leaf.dtype}"
+            )
+        return found
+
+    return jax.tree_util.tree_map_with_path(fill, like)
+
+
+def _array(arrays: dict[str, np.ndarray], name: str, path: Any) -> jax.Array:
+    if name not in arrays:
+        raise ValueError(f"{path}: no array {name!r}; was it saved by another learner?")
+    found = jnp.asarray(arrays[name])
+    if found.dtype != arrays[name].dtype:
+        raise ValueError(f"{path}: {name} is {arrays[name].dtype}; set JAX_ENABLE_X64=1 to read it")
+    return found

@@ -1,0 +1,280 @@
+"""What every system, estimator, update and learner must satisfy: run them on your own.
+
+Each check returns what it measured, and raises AssertionError where it fails. Use float64
+(`jax.config.update("jax_enable_x64", True)`) for the exact ones. Estimators are compared online, through `advance`:
+differentiating a whole sequence would return the gradient of backpropagation for any of them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .checkpoint import load, save
+from .engines import reference
+from .estimators import RTRL
+from .learner import Learner
+from .protocol import Info, Params, Point, State, Tree, flat
+from .streams.items import Chunk, Series, checked, part, size, whole
+
+MOST_PATTERNS = 1 << 16
+
+
+def estimated_influence(learner: Learner, state: State) -> Tree:
+    """G~ as the estimator reads it: row i is what `observe` gives for dl/dh = e_i."""
+    h = flat(state.h)
+
+    def row(dl_dh: jax.Array) -> Tree:
+        return learner.estimator.observe(learner.system, state.influence, state.params, dl_dh)[1]
+
+    return jax.vmap(row)(jnp.eye(h.size, dtype=h.dtype))
+
+
+def exact_influence(learner: Learner, state: State, inputs: Sequence[Tree], path: Sequence[Tree]) -> Tree:
+    """dh/dtheta along a path of parameters, by RTRL, from a state that no parameter has touched."""
+    exact = Learner(learner.system, RTRL(), learner.update)
+    influence = RTRL().init(learner.system, _point(state, inputs[0]))
+    return along(exact, state._replace(influence=influence), inputs, path, [()] * len(inputs)).influence
+
+
+def check_unbiased(
+    learner: Learner, state: State, inputs: Sequence[Tree], path: Sequence[Tree], tolerance: float = 1e-12
+) -> float:
+    """The mean of G~ over all sign patterns is dh/dtheta, theta being moved by an outside sequence: the largest
+    relative error.
+
+    The first advance reduces nothing, so its signs do not count.
+    """
+    template = jax.eval_shape(lambda s: learner.draw(s, s.t), state)
+    counted = len(inputs) - 1
+
+    def final(signs: Tree) -> Tree:
+        first = jax.tree.map(lambda leaf: jnp.ones(leaf.shape, leaf.dtype), template)
+        draws = [first, *(jax.tree.map(lambda leaf, i=i: leaf[i], signs) for i in range(counted))]
+        return estimated_influence(learner, along(learner, state, inputs, path, draws))
+
+    mean = mean_over_signs(final, jax.tree.map(lambda s: jax.ShapeDtypeStruct((counted, *s.shape), s.dtype), template))
+    return _expect_close(mean, exact_influence(learner, state, inputs, path), tolerance, "E G~ = dh/dtheta")
+
+
+def check_one_step(learner: Learner, state: State, x: Tree, tolerance: float = 1e-12) -> float:
+    """E G~' = df/dh G~ + df/dtheta over the signs of one advance from any state: the largest relative error."""
+    template = jax.eval_shape(lambda s: learner.draw(s, s.t), state)
+    mean = mean_over_signs(lambda signs: estimated_influence(learner, learner.advanced(state, x, signs)), template)
+    exact = Learner(learner.system, RTRL(), learner.update)
+    wanted = exact.advanced(state._replace(influence=estimated_influence(learner, state)), x, ()).influence
+    return _expect_close(mean, wanted, tolerance, "E G~' = df/dh G~ + df/dtheta")
+
+
+def check_rtrl(learner: Learner, state: State, stream: Any, tolerance: float = 1e-10) -> float:
+    """RTRL's gradients, summed through observe and advance at fixed parameters, are the gradient of the unrolled
+    computation.
+    """
+    exact = Learner(learner.system, RTRL(), learner.update)
+    influence = RTRL().init(learner.system, _point(state, jax.tree.map(lambda leaf: leaf[0], _values(stream))))
+    online = summed_gradients(exact, state._replace(influence=influence), stream)
+    return _expect_close(online, unrolled_gradient(learner, state, stream), tolerance, "RTRL = unrolled gradient")
+
+
+@jax.jit
+def summed_gradients(learner: Learner, state: State, stream: Any) -> Params:
+    """sum_t dl_t/d(theta, phi) as the estimator gives it online, the parameters being fixed."""
+
+    def item(carry: tuple[State, Params], value: Tree) -> tuple[tuple[State, Params], None]:
+        state, total = carry
+        _, evidence, influence, _ = learner.differentiate(state, value)
+        total = jax.tree.map(jnp.add, total, Params(evidence.theta.gradient, evidence.phi.gradient))
+        state = learner.advanced(state._replace(influence=influence), value, learner.draw(state, state.t))
+        return (state, total), None
+
+    start = jax.tree.map(jnp.zeros_like, Params(state.params.theta, state.params.phi))
+    return jax.lax.scan(item, (state, start), _values(stream))[0][1]
+
+
+@jax.jit
+def unrolled_gradient(learner: Learner, state: State, stream: Any) -> Params:
+    """d(sum_t l_t)/d(theta, phi) by backpropagation through the whole stream."""
+    system = learner.system
+
+    def total(theta: Tree, phi: Tree) -> jax.Array:
+        params = state.params._replace(theta=theta, phi=phi)
+
+        def item(h: Tree, value: Tree) -> tuple[Tree, jax.Array]:
+            loss = system.loss(system.predict(params, h), value)
+            for substep in system.substeps:
+                h = substep.evolve(params, h, value)
+            return h, loss
+
+        return jnp.sum(jax.lax.scan(item, state.h, _values(stream))[1])
+
+    return Params(*jax.grad(total, argnums=(0, 1))(state.params.theta, state.params.phi))
+
+
+def check_learner(learner: Learner, state: State, stream: Any, tolerance: float = 1e-9) -> None:
+    """All that holds for any learner on any stream: see the functions `learner_...` below."""
+    chunk = whole(stream)
+    if chunk is None:
+        raise ValueError("stream: the checks need arrays")
+    chunk = checked(chunk, learner.system)
+    for check in LEARNER_CHECKS:
+        check(learner, state, chunk, tolerance)
+
+
+def learner_keeps_its_structure(learner: Learner, state: State, chunk: Chunk, tolerance: float) -> None:
+    """The state has the same tree, shapes and types after a chunk: memory is constant in t."""
+    after, _ = reference.scan(learner, state, chunk)
+    assert jax.tree.map(jax.typeof, after) == jax.tree.map(jax.typeof, state), "the state changed its structure"
+
+
+def learner_starts_finite(learner: Learner, state: State, chunk: Chunk, tolerance: float) -> None:
+    """No NaN comes from the zero state."""
+    after, info = reference.scan(learner, state, chunk)
+    assert reference.sound(after, info, chunk), "not finite from the start"
+
+
+def learner_scans_as_it_steps(learner: Learner, state: State, chunk: Chunk, tolerance: float) -> None:
+    """A scan over a chunk is the loop of its steps, compiled or not, and its chunks may be cut anywhere."""
+    scanned = reference.scan(learner, state, chunk)
+    _expect_close(_looped(learner, state, chunk), scanned, tolerance, "scan = loop")
+    with jax.disable_jit():
+        _expect_close(
+            _looped(learner, state, part(chunk, 0, 3)),
+            reference.scan(learner, state, part(chunk, 0, 3)),
+            tolerance,
+            "jit",
+        )
+
+
+def learner_maps_over_seeds(learner: Learner, state: State, chunk: Chunk, tolerance: float) -> None:
+    """vmap over states is the loop over them."""
+    keys = jnp.stack([state.key, state.key + np.uint32(1)])
+    states = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), state)._replace(key=keys)
+    mapped = jax.vmap(reference.scan, in_axes=(None, 0, None))(learner, states, chunk)
+    for i in range(2):
+        one = reference.scan(learner, state._replace(key=keys[i]), chunk)
+        _expect_close(jax.tree.map(lambda leaf, i=i: leaf[i], mapped), one, tolerance, "vmap = loop")
+
+
+def learner_observes_linearly(learner: Learner, state: State, chunk: Chunk, tolerance: float) -> None:
+    """dl/dtheta is linear in dl/dh."""
+    after, _ = reference.scan(learner, state, chunk)
+    h = flat(after.h)
+    one, other = jnp.cos(jnp.arange(h.size, dtype=h.dtype)), jnp.sin(jnp.arange(h.size, dtype=h.dtype))
+
+    def gradient(dl_dh: jax.Array) -> Tree:
+        return learner.estimator.observe(learner.system, after.influence, after.params, dl_dh)[1]
+
+    whole = gradient(2 * one - 3 * other)
+    parts = jax.tree.map(lambda a, b, c: 2 * (a - c) - 3 * (b - c) + c, gradient(one), gradient(other), gradient(0 * h))
+    _expect_close(parts, whole, tolerance, "observe is affine in dl/dh")
+
+
+def learner_resumes_exactly(learner: Learner, state: State, chunk: Chunk, tolerance: float) -> None:
+    """Saved, read again and continued: the same bits as without."""
+    half = size(chunk) // 2
+    middle, _ = reference.scan(learner, state, part(chunk, 0, half))
+    rest = part(chunk, half, size(chunk))
+    with tempfile.TemporaryDirectory() as folder:
+        save(Path(folder) / "middle", learner, middle)
+        again = load(Path(folder) / "middle", learner)
+    for name, one in (("read back", middle), ("after it", reference.scan(learner, middle, rest))):
+        other = again.state if name == "read back" else reference.scan(learner, again.state, rest)
+        assert _same_bits(one, other), f"not the same bits {name}"
+
+
+def learner_leaves_its_inputs_alone(learner: Learner, state: State, chunk: Chunk, tolerance: float) -> None:
+    """Neither the state that was passed in nor the stream is changed."""
+    before = jax.tree.map(np.array, (state, chunk))
+    reference.scan(learner, state, chunk)
+    assert _same_bits(before, (state, chunk)), "an input was changed"
+
+
+def learner_compiles_once(learner: Learner, state: State, chunk: Chunk, tolerance: float) -> None:
+    """Another state, other data of the same shape, or another rate need no new trace."""
+    traces = []
+
+    @jax.jit
+    def scan(learner: Learner, state: State, chunk: Chunk) -> tuple[State, Info]:
+        traces.append(None)
+        return reference.scan(learner, state, chunk)
+
+    after, _ = scan(learner, state, chunk)
+    scan(jax.tree.map(lambda number: number * 0.5 if isinstance(number, float) else number, learner), after, chunk)
+    assert len(traces) == 1, "traced again for the same shapes"
+
+
+LEARNER_CHECKS = (
+    learner_keeps_its_structure,
+    learner_starts_finite,
+    learner_scans_as_it_steps,
+    learner_maps_over_seeds,
+    learner_observes_linearly,
+    learner_resumes_exactly,
+    learner_leaves_its_inputs_alone,
+    learner_compiles_once,
+)
+
+
+def _values(stream: Any) -> Tree:
+    return stream.values if isinstance(stream, Series) else jax.tree.map(jnp.asarray, stream)
+
+
+def _point(state: State, x: Tree) -> Point:
+    return Point(state.params, state.h, x)
+
+
+def along(learner: Learner, state: State, inputs: Sequence[Tree], path: Sequence[Tree], draws: Sequence[Tree]) -> State:
+    """The state after some inputs, theta being set from outside before each."""
+    for x, theta, draw in zip(inputs, path, draws, strict=True):
+        state = learner.advanced(state._replace(params=state.params._replace(theta=theta)), x, draw)
+    return state
+
+
+def mean_over_signs(function: Any, template: Tree) -> Tree:
+    """The mean of a function of signs over all of them."""
+    leaves, structure = jax.tree.flatten(template)
+    bits = sum(leaf.size for leaf in leaves)
+    if 1 << bits > MOST_PATTERNS:
+        raise ValueError(f"2^{bits} sign patterns are too many to enumerate")
+    patterns = (1 - 2 * (np.arange(1 << bits)[:, None] >> np.arange(bits)[None, :] & 1)).astype(np.int8)
+
+    def total(pattern: jax.Array) -> Tree:
+        ends = np.cumsum([0, *(leaf.size for leaf in leaves)])
+        parts = [pattern[a:b].reshape(leaf.shape) for a, b, leaf in zip(ends, ends[1:], leaves, strict=False)]
+        return function(jax.tree.unflatten(structure, parts))
+
+    sums = [jax.jit(jax.vmap(total))(block) for block in np.array_split(patterns, max(1, len(patterns) // 4096))]
+    return jax.tree.map(lambda *blocks: sum(jnp.sum(block, axis=0) for block in blocks) / len(patterns), *sums)
+
+
+def _looped(learner: Learner, state: State, chunk: Chunk) -> tuple[State, Info]:
+    losses = []
+    for i in range(size(chunk)):
+        item = jax.tree.map(lambda leaf, i=i: leaf[i], chunk)
+        state, info = reference.step(learner, state, item, learner.draw(state, state.t))
+        losses.append(info.loss)
+    return state, Info(jnp.stack(losses))
+
+
+def _same_bits(one: Tree, other: Tree) -> bool:
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
+
+
+def _expect_close(found: Tree, wanted: Tree, tolerance: float, what: str) -> float:
+    """The largest difference, relative to the largest number wanted in the same array."""
+    error = 0.0
+    for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(found), jax.tree.leaves(wanted), strict=True):
+        one, other = np.nan_to_num(np.asarray(a, float)), np.nan_to_num(np.asarray(b, float))
+        here = float(np.max(np.abs(one - other), initial=0.0) / max(float(np.max(np.abs(other), initial=0.0)), 1e-300))
+        assert here <= tolerance, (
+            f"{what}: {jax.tree_util.keystr(path)} differs by {here:.3g} (relative), more than {tolerance:.3g}"
+        )
+        error = max(error, here)
+    return error

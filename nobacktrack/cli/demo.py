@@ -1,0 +1,19 @@
+"""`nobacktrack demo`: the paper's main example on two cores in less than two minutes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    length: Annotated[int, typer.Option(min=10_000, help="Characters to read.")] = 1_000_000,
+    seed: Annotated[int, typer.Option(help="Seed of the stream, of the initial weights and of the signs.")] = 0,
+    out: Annotated[Path, typer.Option(help="Where the figure goes.")] = Path("out/demo.png"),
+) -> None:
+    """Train a leaky RNN on a^n b^n with NoBackTrack and with truncated BPTT, side by side."""
+    from ..experiments import demo as experiment
+
+    experiment.main(length, seed, out)

@@ -1,0 +1,134 @@
+"""`nobacktrack train` and `resume`: learn to predict the next character of a text file."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..learner import Learner
+    from ..protocol import State
+
+
+class Cell(StrEnum):
+    """Recurrent networks by name."""
+
+    rnn = "rnn"
+    leaky = "leaky"
+
+
+class Method(StrEnum):
+    """Estimators by name."""
+
+    nobacktrack = "nobacktrack"
+    rtrl = "rtrl"
+    bptt = "bptt"
+
+
+Checkpoint = Annotated[Path | None, typer.Option(help="Save the learner to this file, at the end and on the way.")]
+Every = Annotated[int, typer.Option(min=1, help="Characters between two saves.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object in place of the progress bar and the summary.")
+]
+
+
+def train(
+    stream: Annotated[Path, typer.Argument(help="A UTF-8 text file.")],
+    cell: Annotated[Cell, typer.Option(help="The network.")] = Cell.leaky,
+    units: Annotated[int, typer.Option(min=1, help="Units of the network.")] = 20,
+    estimator: Annotated[Method, typer.Option(help="How the gradient is estimated.")] = Method.nobacktrack,
+    rank: Annotated[int, typer.Option(min=1, help="Rank of NoBackTrack.")] = 1,
+    depth: Annotated[int, typer.Option(min=1, help="Block length of truncated BPTT.")] = 15,
+    rate: Annotated[float, typer.Option(min=0, help="Rate c, in c / sqrt(t).")] = 0.1,
+    seed: Annotated[int, typer.Option(help="Seed of the initial weights and of the signs.")] = 0,
+    checkpoint: Checkpoint = None,
+    checkpoint_every: Every = 1_000_000,
+    json: Json = False,
+) -> None:
+    """Learn to predict the next character of a text file, in one pass, online."""
+    symbols, alphabet = _text(stream)
+    import nobacktrack as nbt
+
+    system = {Cell.rnn: nbt.RNN, Cell.leaky: nbt.LeakyRNN}[cell](units=units, symbols=len(alphabet))
+    method = {
+        Method.nobacktrack: lambda: nbt.NoBackTrack(rank=rank),
+        Method.rtrl: nbt.RTRL,
+        Method.bptt: lambda: nbt.TruncatedBPTT(depth=depth),
+    }[estimator]()
+    learner = nbt.Learner(system, method, nbt.SGD(nbt.inverse_sqrt(rate)))
+    notes = {"stream": str(stream), "alphabet": alphabet}
+    _learn(learner, learner.init(seed), symbols, notes, checkpoint, checkpoint_every, json)
+
+
+def resume(
+    file: Annotated[Path, typer.Argument(help="A checkpoint that `train` saved.")],
+    stream: Annotated[Path | None, typer.Option(help="The text, where it is no longer where it was.")] = None,
+    checkpoint_every: Every = 1_000_000,
+    json: Json = False,
+) -> None:
+    """Go on from a checkpoint, at the place in the text where it was made."""
+    import nobacktrack as nbt
+
+    learner, state, notes = nbt.load(file)
+    symbols, alphabet = _text(stream or Path(notes["stream"]))
+    if alphabet != notes["alphabet"]:
+        raise ValueError(f"{stream or notes['stream']}: another alphabet than the one of {file}")
+    _learn(learner, state, symbols, notes, file, checkpoint_every, json)
+
+
+def _text(path: Path) -> tuple[np.ndarray, str]:
+    from ..streams import characters
+
+    return characters(path)
+
+
+def _learn(
+    learner: Learner,
+    state: State,
+    symbols: np.ndarray,
+    notes: dict[str, Any],
+    checkpoint: Path | None,
+    every: int,
+    as_json: bool,
+) -> None:
+    """Train on what is left of the text, with progress, saves and a summary."""
+    import nobacktrack as nbt
+
+    begin, began = state.steps, time.perf_counter()
+    saved, report = begin, None
+    console = Console(stderr=True, quiet=as_json)
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[bits]} bits/char"), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("train", total=len(symbols), completed=begin, bits="-")
+        for following, report in learner.training(state, symbols[begin:]):
+            state = following
+            progress.update(task, completed=report.t, bits=f"{report.recent_bits:.3f}")
+            if checkpoint is not None and report.t - saved >= every:
+                nbt.save(checkpoint, learner, state, notes)
+                saved = report.t
+    if checkpoint is not None:
+        nbt.save(checkpoint, learner, state, notes)
+    seconds = time.perf_counter() - began
+    summary = {
+        "characters": state.steps,
+        "bits_per_character": None if report is None else report.mean_bits,
+        "recent_bits_per_character": None if report is None else report.recent_bits,
+        "characters_per_second": round((state.steps - begin) / seconds),
+        "learner": repr(learner),
+    }
+    if as_json:
+        sys.stdout.write(json.dumps(summary) + "\n")
+        return
+    for name, value in summary.items():
+        text = f"{value:.4f}" if isinstance(value, float) else str(value)
+        console.print(f"{name.replace('_', ' '):>26}  {text}", highlight=False, soft_wrap=True)

@@ -1,0 +1,1 @@
+"""One short file per experiment, to be read from top to bottom."""

@@ -1,0 +1,106 @@
+"""a^n b^n with a leaky RNN of 20 units: NoBackTrack beside truncated BPTT, a table and a figure."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+import nobacktrack as nbt
+
+RANGE = (1, 32)
+
+
+def methods() -> dict[str, nbt.Learner]:
+    """What is compared: the same network, two estimators of its gradient."""
+    system = nbt.LeakyRNN(units=20, symbols=3)
+    return {
+        "NoBackTrack, rank 1": nbt.Learner(system, nbt.NoBackTrack(rank=1), nbt.SGD(nbt.inverse_sqrt(0.1))),
+        "NoBackTrack, rank 10": nbt.Learner(system, nbt.NoBackTrack(rank=10), nbt.SGD(nbt.inverse_sqrt(0.1))),
+        "truncated BPTT(15)": nbt.Learner(system, nbt.TruncatedBPTT(depth=15), nbt.SGD(nbt.inverse_sqrt(0.3))),
+    }
+
+
+def main(length: int, seed: int, out: Path) -> None:
+    """Train, print the table, save the figure."""
+    console = Console()
+    stream = nbt.streams.anbn(*RANGE, length=length, seed=seed)
+    entropy = nbt.streams.anbn_entropy(*RANGE)
+    console.print(
+        f"a^n b^n, n in {list(RANGE)}: {length:,} characters, read once, one at a time; leaky RNN of 20 units\n"
+    )
+    bits, speeds = train_all(methods(), stream, seed, console)
+    console.print(table(bits, speeds, entropy))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    figure(bits, entropy, out)
+    console.print(f"\nfigure: {out}")
+
+
+def train_all(
+    learners: dict[str, nbt.Learner], stream: np.ndarray, seed: int, console: Console
+) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    """The bits of every character, and characters per second, for each learner; they take turns, chunk by chunk."""
+    runs = {name: learner.training(learner.init(seed), stream) for name, learner in learners.items()}
+    bits: dict[str, list[np.ndarray]] = {name: [] for name in runs}
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    columns = (
+        TextColumn("{task.description:22}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[bits]:>6} bits/char"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        tasks = {name: progress.add_task(name, total=len(stream), bits="-") for name in runs}
+        while runs:
+            for name, run in list(runs.items()):
+                began = time.perf_counter()
+                item = next(run, None)
+                if item is None:
+                    del runs[name]
+                    continue
+                seconds[name].append((time.perf_counter() - began) / len(item[1].loss))
+                bits[name].append(item[1].bits)
+                progress.update(tasks[name], completed=item[1].t, bits=f"{item[1].recent_bits:.3f}")
+    # The first chunk compiles; the median does not see it.
+    return {name: np.concatenate(parts) for name, parts in bits.items()}, {
+        name: 1 / float(np.median(each)) for name, each in seconds.items()
+    }
+
+
+def table(bits: dict[str, np.ndarray], speeds: dict[str, float], entropy: float) -> Table:
+    """Bits per character over the last tenth, beside the entropy, and the speed."""
+    result = Table("method", "bits/char, last 10 %", "entropy", "excess", "characters/s")
+    for column in result.columns[1:]:
+        column.justify = "right"
+    for name, each in bits.items():
+        last = float(each[-len(each) // 10 :].mean())
+        result.add_row(name, f"{last:.4f}", f"{entropy:.4f}", f"{last - entropy:.4f}", f"{speeds[name]:,.0f}")
+    return result
+
+
+def figure(bits: dict[str, np.ndarray], entropy: float, out: Path) -> None:
+    """Bits per character against characters read, smoothed over windows that grow with t."""
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    fig, axes = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
+    for (name, each), style in zip(bits.items(), ("-", "--", "-."), strict=False):
+        edges = np.unique(np.geomspace(100, len(each), 120).astype(int))
+        means = [each[a:b].mean() for a, b in pairwise(edges)]
+        axes.plot(edges[1:], means, style, label=name, linewidth=1.6)
+    independent = nbt.streams.anbn_entropy(*RANGE, independent=True)
+    axes.axhline(entropy, color="black", linewidth=1, label=r"entropy of $a^nb^n$")
+    axes.axhline(independent, color="black", linewidth=1, linestyle=":", label=r"entropy of $a^nb^p$, independent")
+    axes.set(xscale="log", xlabel="characters read", ylabel="bits per character", ylim=(0, 0.8))
+    axes.set_title(r"$a^nb^n$, $n \in [1; 32]$: leaky RNN of 20 units, trained online")
+    axes.legend(frameon=False)
+    axes.grid(alpha=0.25)
+    fig.savefig(out, dpi=150)
+    plt.close(fig)
