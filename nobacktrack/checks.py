@@ -60,7 +60,7 @@ def check_unbiased(
         return estimated_influence(learner, along(learner, state, inputs, path, draws))
 
     mean = mean_over_signs(final, jax.tree.map(lambda s: jax.ShapeDtypeStruct((counted, *s.shape), s.dtype), template))
-    return _expect_close(mean, exact_influence(learner, state, inputs, path), tolerance, "E G~ = dh/dtheta")
+    return expect_close(mean, exact_influence(learner, state, inputs, path), tolerance, "E G~ = dh/dtheta")
 
 
 def check_one_step(learner: Learner, state: State, x: Tree, tolerance: float = 1e-12) -> float:
@@ -69,7 +69,7 @@ def check_one_step(learner: Learner, state: State, x: Tree, tolerance: float = 1
     mean = mean_over_signs(lambda signs: estimated_influence(learner, learner.advanced(state, x, signs)), template)
     exact = Learner(learner.system, RTRL(), learner.update)
     wanted = exact.advanced(state._replace(influence=estimated_influence(learner, state)), x, ()).influence
-    return _expect_close(mean, wanted, tolerance, "E G~' = df/dh G~ + df/dtheta")
+    return expect_close(mean, wanted, tolerance, "E G~' = df/dh G~ + df/dtheta")
 
 
 def check_rtrl(learner: Learner, state: State, stream: Any, tolerance: float = 1e-10) -> float:
@@ -79,7 +79,7 @@ def check_rtrl(learner: Learner, state: State, stream: Any, tolerance: float = 1
     exact = Learner(learner.system, RTRL(), learner.update)
     influence = RTRL().init(learner.system, _point(state, jax.tree.map(lambda leaf: leaf[0], _values(stream))))
     online = summed_gradients(exact, state._replace(influence=influence), stream)
-    return _expect_close(online, unrolled_gradient(learner, state, stream), tolerance, "RTRL = unrolled gradient")
+    return expect_close(online, unrolled_gradient(learner, state, stream), tolerance, "RTRL = unrolled gradient")
 
 
 @jax.jit
@@ -141,14 +141,12 @@ def learner_starts_finite(learner: Learner, state: State, chunk: Chunk, toleranc
 def learner_scans_as_it_steps(learner: Learner, state: State, chunk: Chunk, tolerance: float) -> None:
     """A scan over a chunk is the loop of its steps, compiled or not, and its chunks may be cut anywhere."""
     scanned = reference.scan(learner, state, chunk)
-    _expect_close(_looped(learner, state, chunk), scanned, tolerance, "scan = loop")
+    expect_close(_looped(learner, state, chunk, jax.jit(reference.step)), scanned, tolerance, "scan = loop")
+    beginning = part(chunk, 0, 2)
     with jax.disable_jit():
-        _expect_close(
-            _looped(learner, state, part(chunk, 0, 3)),
-            reference.scan(learner, state, part(chunk, 0, 3)),
-            tolerance,
-            "jit",
-        )
+        eager = _looped(learner, state, beginning, reference.step)
+    compiled = _looped(learner, state, beginning, jax.jit(reference.step))
+    expect_close(eager, compiled, tolerance, "jit = no jit")
 
 
 def learner_maps_over_seeds(learner: Learner, state: State, chunk: Chunk, tolerance: float) -> None:
@@ -158,7 +156,7 @@ def learner_maps_over_seeds(learner: Learner, state: State, chunk: Chunk, tolera
     mapped = jax.vmap(reference.scan, in_axes=(None, 0, None))(learner, states, chunk)
     for i in range(2):
         one = reference.scan(learner, state._replace(key=keys[i]), chunk)
-        _expect_close(jax.tree.map(lambda leaf, i=i: leaf[i], mapped), one, tolerance, "vmap = loop")
+        expect_close(jax.tree.map(lambda leaf, i=i: leaf[i], mapped), one, tolerance, "vmap = loop")
 
 
 def learner_observes_linearly(learner: Learner, state: State, chunk: Chunk, tolerance: float) -> None:
@@ -172,7 +170,7 @@ def learner_observes_linearly(learner: Learner, state: State, chunk: Chunk, tole
 
     whole = gradient(2 * one - 3 * other)
     parts = jax.tree.map(lambda a, b, c: 2 * (a - c) - 3 * (b - c) + c, gradient(one), gradient(other), gradient(0 * h))
-    _expect_close(parts, whole, tolerance, "observe is affine in dl/dh")
+    expect_close(parts, whole, tolerance, "observe is affine in dl/dh")
 
 
 def learner_resumes_exactly(learner: Learner, state: State, chunk: Chunk, tolerance: float) -> None:
@@ -253,13 +251,18 @@ def mean_over_signs(function: Any, template: Tree) -> Tree:
     return jax.tree.map(lambda *blocks: sum(jnp.sum(block, axis=0) for block in blocks) / len(patterns), *sums)
 
 
-def _looped(learner: Learner, state: State, chunk: Chunk) -> tuple[State, Info]:
+def _looped(learner: Learner, state: State, chunk: Chunk, step: Any) -> tuple[State, Info]:
     losses = []
     for i in range(size(chunk)):
         item = jax.tree.map(lambda leaf, i=i: leaf[i], chunk)
-        state, info = reference.step(learner, state, item, learner.draw(state, state.t))
+        state, info = step(learner, state, item, _draw(learner, state))
         losses.append(info.loss)
     return state, Info(jnp.stack(losses))
+
+
+@jax.jit
+def _draw(learner: Learner, state: State) -> Tree:
+    return learner.draw(state, state.t)
 
 
 def _same_bits(one: Tree, other: Tree) -> bool:
@@ -267,7 +270,7 @@ def _same_bits(one: Tree, other: Tree) -> bool:
     return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
 
 
-def _expect_close(found: Tree, wanted: Tree, tolerance: float, what: str) -> float:
+def expect_close(found: Tree, wanted: Tree, tolerance: float, what: str) -> float:
     """The largest difference, relative to the largest number wanted in the same array."""
     error = 0.0
     for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(found), jax.tree.leaves(wanted), strict=True):

@@ -21,7 +21,21 @@ def configuration(cls: Class) -> Class:
     """Make a frozen dataclass whose numbers are leaves (no recompilation, sweeps by vmap) and whose structure is
     static.
     """
-    return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True)(cls))
+    if "__repr__" not in vars(cls):
+        cls.__repr__ = _brief
+    return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True, repr=False)(cls))
+
+
+def _brief(self: Any) -> str:
+    """The class and what differs from its defaults."""
+    fields = [(field, getattr(self, field.name)) for field in dataclasses.fields(self)]
+    shown = [f"{field.name}={value!r}" for field, value in fields if not _is_default(field, value)]
+    return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
+    default = field.default
+    return default is not dataclasses.MISSING and type(value) is type(default) and bool(value == default)
 
 
 @configuration

@@ -40,8 +40,9 @@ class CellRows(NamedTuple):
         """(sum_i eps_i rho_i e_i, sum_i eps_i w_i / rho_i) [NBT, Alg. 1, reduction step], each row with a scale of
         its own.
         """
-        rho, inverse = norms.scales(self.norms(metric), jnp.ones_like(signs))
-        return signs * rho, self.pull(system, signs * inverse)
+        lengths = self.norms(metric)
+        rho, inverse = norms.scales(lengths, jnp.ones_like(signs))
+        return jnp.where(lengths > 0, signs * rho, 0), self.pull(system, signs * inverse)
 
     def add(self, system: Recurrent, influence: Float[Array, "n units gates fan"]) -> Array:
         """G + sum_i e_i w_i^T, touching only the entries where a row has some."""
@@ -79,8 +80,9 @@ class PointRows(NamedTuple):
         bias comes in.
         """
         w = self.pull(system, signs)
-        rho, inverse = norms.scales(jnp.sqrt(metric.norm2(w)), jnp.sqrt(jnp.sum(signs**2)))
-        return signs * rho, jax.tree.map(lambda leaf: leaf * inverse.astype(leaf.dtype), w)
+        length = jnp.sqrt(metric.norm2(w)).astype(signs.dtype)
+        rho, inverse = norms.scales(length, jnp.sqrt(jnp.sum(signs**2)))
+        return jnp.where(length > 0, signs * rho, 0), jax.tree.map(lambda leaf: leaf * inverse.astype(leaf.dtype), w)
 
     def add(self, system: Any, influence: Tree) -> Tree:
         """G + df/dtheta."""

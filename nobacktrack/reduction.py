@@ -54,19 +54,23 @@ def reduce_gaussian(
 
 def cube_roots(key: jax.Array, shape: tuple[int, ...]) -> Array:
     """Independent uniform cube roots of unity."""
-    return jnp.exp(2j * jnp.pi / 3 * jax.random.randint(key, shape, 0, 3))
+    angles = 2 * jnp.pi / 3 * jax.random.randint(key, shape, 0, 3).astype(jnp.float32)
+    return jax.lax.complex(jnp.cos(angles), jnp.sin(angles))
 
 
-def reduce_order3(u: Vectors, v: Vectors, w: Vectors, roots: Array) -> tuple[Array, Array, Array]:
+def reduce_order3(u: Vectors, v: Vectors, w: Vectors, roots: Array) -> tuple[Array, ...]:
     """One complex product for sum_i u_i (x) v_i (x) w_i, whose real part has that expectation [NBT, footnote 4].
 
     The scales make the three norms of a term equal, which keeps its product.
     """
     norms = jnp.stack([_norms(u), _norms(v), _norms(w)])
-    alive = jnp.all(norms > 0, axis=0)
-    safe = jnp.where(alive[None, :], norms, 1)
-    scales = jnp.where(alive[None, :], jnp.cbrt(jnp.prod(safe, axis=0))[None, :] / safe, 0)
-    return roots * scales[0] @ u, roots * scales[1] @ v, roots * scales[2] @ w
+    alive = jnp.all(norms > 0, axis=0)[None, :]
+    safe = jnp.where(alive, norms, 1)
+    scales = jnp.where(alive, jnp.cbrt(jnp.prod(safe, axis=0))[None, :] / safe, 0)
+    return tuple(
+        (roots * scale.astype(roots.dtype)) @ side.astype(roots.dtype)
+        for scale, side in zip(scales, (u, v, w), strict=True)
+    )
 
 
 def reduce_order4(

@@ -71,7 +71,7 @@ def backtrack(system: Any, window: Window, params: Params) -> Tree:
         return (co_state, jax.tree.map(jnp.add, gradient, here)), None
 
     start = jnp.zeros_like(window.dl_dh[0]), jax.tree.map(jnp.zeros_like, params.theta)
-    (_, gradient), _ = jax.lax.scan(back, start, jnp.arange(depth))
+    (_, gradient), _ = jax.lax.scan(back, start, jnp.arange(depth, dtype=jnp.int32))
     return gradient
 
 

@@ -18,7 +18,7 @@ from .metrics import Euclidean
 class SGD:
     """theta <- theta - eta_t dl/dtheta [NBT, eq. 5]; the rate is a number or a function of t = 1, 2, ..."""
 
-    rate: Any = 0.01
+    rate: Any
 
     def __post_init__(self) -> None:
         set_field(self, "rate", as_rate(self.rate, "rate"))
@@ -46,7 +46,8 @@ class Optax:
         return self.tx.init(params)
 
     def apply(self, state: Tree, params: Tree, evidence: Evidence, t: Float[Array, ""]) -> tuple[Tree, Tree]:
-        updates, state = self.tx.update(evidence.gradient, state, params)
+        with jax.numpy_dtype_promotion("standard"):  # optax counts on it
+            updates, state = self.tx.update(evidence.gradient, state, params)
         return state, optax.apply_updates(params, updates)
 
     def metric(self, state: Tree) -> Metric:
