@@ -1,0 +1,5 @@
+"""`python -m nobacktrack`."""
+
+from .cli import main
+
+main()

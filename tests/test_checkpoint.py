@@ -1,0 +1,112 @@
+"""One file, bit for bit, and never half of one."""
+
+import json
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import safetensors.numpy
+from systems import own_state, own_system
+
+import nobacktrack as nbt
+
+STREAM = nbt.streams.anbn(1, 6, length=200, seed=1)
+UPDATE = nbt.SGD(nbt.inverse_sqrt(0.1))
+
+
+def same(one, other):
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return jax.tree.structure(one) == jax.tree.structure(other) and all(
+        np.asarray(a).tobytes() == np.asarray(b).tobytes() and a.dtype == b.dtype for a, b in pairs
+    )
+
+
+LEARNERS = (
+    nbt.Learner(nbt.LeakyRNN(units=5, symbols=3), nbt.NoBackTrack(rank=2), UPDATE),
+    nbt.Learner(nbt.RNN(units=5, symbols=3, activation="tanh", graph=[(0, 1), (4, 2)]), nbt.SplitNoBackTrack(), UPDATE),
+    nbt.Learner(nbt.RNN(units=5, symbols=3), nbt.RTRL(), nbt.Apart(theta=UPDATE, phi=nbt.Frozen())),
+    nbt.Learner(nbt.RNN(units=5, symbols=3), nbt.TruncatedBPTT(depth=4), nbt.SGD(0.1)),
+)
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=repr)
+def test_a_checkpoint_is_the_learner_and_its_state(learner, tmp_path):
+    state, _ = learner.run(learner.init(0), STREAM)
+    nbt.save(tmp_path / "a.nbt", learner, state, {"alphabet": "ab\n"})
+    found = nbt.load(tmp_path / "a.nbt")
+    assert found.learner == learner
+    assert same(found.state, state)
+    assert found.notes == {"alphabet": "ab\n"}
+    assert same(found.learner.run(found.state, STREAM)[0], learner.run(state, STREAM)[0])
+    assert os.listdir(tmp_path) == ["a.nbt"]
+
+
+def test_a_learner_of_ones_own_functions_is_passed_in(tmp_path):
+    learner = nbt.Learner(own_system(), nbt.NoBackTrack(), nbt.Optax(optax.adam(1e-3)))
+    state, _ = learner.run(own_state(learner, fast=2), np.ones((20, 2)))
+    nbt.save(tmp_path / "a", learner, state)
+    with pytest.raises(ValueError, match="pass the learner in"):
+        nbt.load(tmp_path / "a")
+    assert same(nbt.load(tmp_path / "a", learner).state, state)
+    assert same(nbt.load(tmp_path / "a", learner, like=own_state(learner, fast=2)).state, state)
+
+
+def test_a_state_for_another_learner_is_refused(tmp_path):
+    nbt.save(tmp_path / "a", LEARNERS[0], LEARNERS[0].init(0))
+    other = nbt.Learner(nbt.LeakyRNN(units=6, symbols=3), nbt.NoBackTrack(rank=2), UPDATE)
+    with pytest.raises(ValueError, match=r"state\.params\.theta"):
+        nbt.load(tmp_path / "a", other, like=other.init(0))
+    adam = nbt.Learner(LEARNERS[0].system, LEARNERS[0].estimator, nbt.Optax(optax.adam(0.1)))
+    with pytest.raises(ValueError, match=r"state\.update\.theta"):
+        nbt.load(tmp_path / "a", adam)
+
+
+def test_a_damaged_file_is_refused(tmp_path):
+    nbt.save(tmp_path / "a", LEARNERS[0], LEARNERS[0].init(0))
+    whole = (tmp_path / "a").read_bytes()
+    for cut in (0, 4, 100, len(whole) - 1):
+        (tmp_path / "b").write_bytes(whole[:cut])
+        with pytest.raises(ValueError, match="not a checkpoint, or damaged"):
+            nbt.load(tmp_path / "b")
+    safetensors.numpy.save_file({"x": np.zeros(2)}, tmp_path / "c")
+    with pytest.raises(ValueError, match="not a checkpoint"):
+        nbt.load(tmp_path / "c")
+
+
+def test_another_format_or_an_unknown_class_is_refused(tmp_path):
+    safetensors.numpy.save_file({"x": np.zeros(2)}, tmp_path / "a", {"nobacktrack": json.dumps({"format": 99})})
+    with pytest.raises(ValueError, match="format 99"):
+        nbt.load(tmp_path / "a")
+    header = {"format": 1, "learner": {"class": "Popen", "fields": {}}, "repr": "", "notes": {}}
+    safetensors.numpy.save_file({"x": np.zeros(2)}, tmp_path / "a", {"nobacktrack": json.dumps(header)})
+    with pytest.raises(ValueError, match="unknown class 'Popen'"):
+        nbt.load(tmp_path / "a")
+
+
+def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    learner = LEARNERS[0]
+    nbt.save(tmp_path / "a", learner, learner.init(0))
+    before = (tmp_path / "a").read_bytes()
+
+    def full(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="disk full"):
+        nbt.save(tmp_path / "a", learner, learner.init(1))
+    assert (tmp_path / "a").read_bytes() == before
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_float64_needs_float64(tmp_path):
+    learner = LEARNERS[0]
+    nbt.save(tmp_path / "a", learner, learner.init(0, dtype=jnp.float64))
+    jax.config.update("jax_enable_x64", False)
+    try:
+        with pytest.raises(ValueError, match="JAX_ENABLE_X64"):
+            nbt.load(tmp_path / "a")
+    finally:
+        jax.config.update("jax_enable_x64", True)

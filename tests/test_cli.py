@@ -1,0 +1,72 @@
+"""The command line, as a user calls it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import nobacktrack as nbt
+
+
+def call(*arguments, ok=True):
+    run = subprocess.run([sys.executable, "-m", "nobacktrack", *map(str, arguments)], capture_output=True, text=True)
+    assert (run.returncode == 0) == ok, run.stderr
+    return run
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("".join(nbt.streams.ANBN_ALPHABET[s] for s in nbt.streams.anbn(1, 8, length=6000, seed=0)))
+    return path
+
+
+def test_train_on_a_file_and_resume_bit_for_bit(text, tmp_path):
+    options = ["--units", 6, "--seed", 3, "--checkpoint-every", 1000, "--json"]
+    summary = json.loads(call("train", text, *options, "--checkpoint", tmp_path / "whole").stdout)
+    assert summary["characters"] == 6000
+    assert 0 < summary["recent_bits_per_character"] < 1.585
+    beginning = tmp_path / "beginning.txt"
+    beginning.write_text(text.read_text()[:4096])
+    call("train", beginning, *options, "--checkpoint", tmp_path / "half")
+    assert nbt.load(tmp_path / "half").state.steps == 4096
+    call("resume", tmp_path / "half", "--stream", text, "--json")
+    one, other = nbt.load(tmp_path / "whole"), nbt.load(tmp_path / "half")
+    assert one.state.params.theta.tobytes() == other.state.params.theta.tobytes()
+    assert one.state.influence.w.tobytes() == other.state.influence.w.tobytes()
+
+
+def test_progress_and_summary_for_people(text):
+    run = call("train", text, "--units", 4, "--cell", "rnn", "--estimator", "bptt")
+    assert "recent bits per character" in run.stderr
+    assert "TruncatedBPTT" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "missing.txt"], "missing.txt"),
+        (["train", "{text}", "--rank", "0"], "rank"),
+        (["train", "{text}", "--cell", "cat"], "cell"),
+        (["resume", "{text}"], "not a checkpoint"),
+    ],
+)
+def test_a_mistake_is_a_clear_line_and_exit_code_2(arguments, message, text):
+    run = call(*(a.format(text=text) for a in arguments), ok=False)
+    assert run.returncode == 2
+    assert message in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_help_does_not_import_jax():
+    script = "import sys; from nobacktrack.cli import app; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+    assert "train" in call("--help").stdout
+
+
+def test_demo_saves_its_figure_and_prints_its_table(tmp_path):
+    run = call("demo", "--length", 20_000, "--out", tmp_path / "demo.png")
+    assert (tmp_path / "demo.png").stat().st_size > 10_000
+    assert "NoBackTrack" in run.stdout
+    assert "0.1429" in run.stdout

@@ -1,0 +1,390 @@
+"""Streams of every kind, what they refuse, and what a run that goes wrong leaves behind."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from systems import own_state, own_system
+
+import nobacktrack as nbt
+
+STREAM = nbt.streams.anbn(1, 6, length=300, seed=1)
+
+
+def symbols_learner(estimator=None, update=None):
+    learner = nbt.Learner(nbt.LeakyRNN(units=5, symbols=3), estimator or nbt.NoBackTrack(), update or nbt.SGD(0.1))
+    return learner, learner.init(0)
+
+
+def pairs_learner(estimator=None):
+    learner = nbt.Learner(nbt.LeakyRNN(units=4, inputs=2, outputs=1), estimator or nbt.NoBackTrack(), nbt.SGD(0.01))
+    return learner, learner.init(0)
+
+
+def pairs(count=60):
+    x = np.random.default_rng(0).normal(size=(count, 2)).astype(np.float32)
+    return x, x.sum(axis=1, keepdims=True)
+
+
+def same(one, other):
+    return all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True))
+
+
+def stepped(learner, state, items):
+    for item in items:
+        state, _ = learner.step(state, *item)
+    return state
+
+
+# --- the kinds of streams -------------------------------------------------------------------------------------------
+
+
+def test_array_gives_an_entry_a_step_in_nats_and_bits():
+    learner, state = symbols_learner()
+    after, info = learner.run(state, STREAM)
+    assert info.loss.shape == (300,)
+    np.testing.assert_allclose(info.bits * np.log(2), info.loss, rtol=1e-6)
+    assert info.bits[0] == pytest.approx(np.log2(3), rel=1e-5)  # phi = 0 is the uniform distribution
+    assert info.mean_bits == pytest.approx(info.bits.mean(), rel=1e-5)
+    assert after.steps == info.t == 300
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 64, 1000])
+def test_any_chunk_size_gives_the_same_states(chunk):
+    learner, state = symbols_learner()
+    after, info = learner.run(state, STREAM, chunk=chunk)
+    wanted, wanted_info = learner.run(state, STREAM)
+    np.testing.assert_allclose(after.params.theta, wanted.params.theta, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(info.loss, wanted_info.loss, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        lambda: iter(STREAM.tolist()),
+        lambda: iter(np.array_split(STREAM, 7)),
+        lambda: (nbt.Series(part) for part in np.array_split(STREAM, 3)),
+        lambda: itertools.chain(STREAM[:50].tolist(), [STREAM[50:290]], STREAM[290:].tolist()),
+    ],
+)
+def test_iterators_of_symbols_and_of_chunks_are_the_array(stream):
+    learner, state = symbols_learner()
+    reports = list(learner.run(state, stream(), chunk=64))
+    assert [len(info.loss) for _, info in reports] == [64, 64, 64, 64, 44]
+    wanted, wanted_info = learner.run(state, STREAM, chunk=64)
+    assert same(reports[-1][0], wanted)
+    assert reports[-1][1].mean == pytest.approx(wanted_info.mean)
+
+
+def test_steps_are_the_run():
+    learner, state = symbols_learner()
+    after, _ = learner.run(state, STREAM[:40])
+    np.testing.assert_allclose(
+        stepped(learner, state, [(y,) for y in STREAM[:40]]).params.theta, after.params.theta, rtol=1e-5, atol=1e-7
+    )
+    learner, state = pairs_learner()
+    x, y = pairs(30)
+    after, _ = learner.run(state, (x, y))
+    np.testing.assert_allclose(
+        stepped(learner, state, zip(x, y, strict=True)).params.theta, after.params.theta, rtol=1e-5, atol=1e-7
+    )
+
+
+def test_callbacks_see_each_chunk_and_may_stop():
+    learner, state = symbols_learner()
+    seen = []
+    after, info = learner.run(
+        state, STREAM, chunk=50, callbacks=[lambda s, i: seen.append(i.t), lambda s, i: i.t >= 150]
+    )
+    assert seen == [50, 100, 150]
+    assert after.steps == 150
+    assert len(info.loss) == 150
+
+
+def test_recent_mean_forgets_and_mean_does_not():
+    learner, state = symbols_learner()
+    *_, (_, info) = learner.run(state, itertools.repeat(STREAM, 100), chunk=1000)
+    assert info.recent < info.mean
+
+
+@pytest.mark.parametrize(
+    "estimator", [nbt.NoBackTrack(), nbt.RTRL(), nbt.TruncatedBPTT(depth=4), nbt.SlidingBPTT(depth=4)]
+)
+def test_missing_targets_move_nothing(estimator):
+    learner, state = pairs_learner(estimator)
+    x, y = pairs(40)
+    seen = np.arange(40) % 3 == 0
+    after, info = learner.run(state, nbt.Pairs(x, y, seen))
+    assert np.array_equal(np.isnan(info.loss), ~seen)
+    assert info.mean == pytest.approx(np.nanmean(info.loss), rel=1e-5)
+    by_hand = state
+    for i in range(40):
+        by_hand = learner.advance(by_hand, x[i])
+        if seen[i]:
+            by_hand, _ = learner.observe(by_hand, y[i])
+    np.testing.assert_allclose(by_hand.params.theta, after.params.theta, rtol=1e-4, atol=1e-6)
+    items = [(x[i], y[i] if seen[i] else None) for i in range(40)]
+    *_, (streamed, _) = learner.run(state, iter(items), chunk=40)
+    assert same(streamed, after)
+
+
+def test_what_stands_in_the_place_of_a_missing_target_does_not_matter():
+    learner, state = pairs_learner()
+    x, y = pairs(20)
+    seen = np.arange(20) % 2 == 1
+    y_nan = np.where(seen[:, None], y, np.nan)
+    assert same(learner.run(state, nbt.Pairs(x, y, seen))[0], learner.run(state, nbt.Pairs(x, y_nan, seen))[0])
+
+
+def test_a_stream_without_targets_only_advances():
+    learner, state = pairs_learner()
+    after, info = learner.run(state, nbt.Pairs(pairs(12)[0]))
+    assert np.isnan(info.loss).all()
+    assert np.isnan(info.mean)
+    assert same(after.params, state.params)
+    assert not same(after.h, state.h)
+
+
+def test_truncated_bptt_closes_a_block_at_the_next_target():
+    """Blocks of 4 with targets at every third step only: theta moves at the first target at or after the end of a
+    block.
+    """
+    learner, state = pairs_learner(nbt.TruncatedBPTT(depth=4))
+    x, y = pairs(24)
+    moved = []
+    for i in range(24):
+        before, state = state, learner.advance(state, x[i])
+        if i % 3 == 0:
+            state, _ = learner.observe(state, y[i])
+        if not np.array_equal(before.params.theta, state.params.theta):
+            moved.append(i)
+    assert moved == [3, 9, 15, 21]
+
+
+def test_late_targets_are_learned_where_they_were_predicted():
+    learner, state = symbols_learner()
+    state, _ = learner.run(state, STREAM[:50])
+    later = learner.advance(learner.advance(state, 0), 2)
+    gradient = learner.gradient(state, 1)
+    after, info = learner.observe(later, 1, at=state)
+    np.testing.assert_allclose(after.params.theta, later.params.theta - 0.1 * gradient.theta, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(after.params.phi, later.params.phi - 0.1 * gradient.phi, rtol=1e-5, atol=1e-7)
+    assert same(after.influence, later.influence)
+    assert same(after.h, later.h)
+    assert float(info.loss) == pytest.approx(float(learner.observe(state, 1)[1].loss))
+
+
+def test_block_methods_refuse_late_targets():
+    learner, state = symbols_learner(nbt.TruncatedBPTT(depth=4))
+    with pytest.raises(ValueError, match="late"):
+        learner.observe(learner.advance(state, 0), 1, at=state)
+
+
+@pytest.mark.parametrize("estimator", [nbt.NoBackTrack(), nbt.SplitNoBackTrack(), nbt.RTRL(), nbt.TruncatedBPTT(3)])
+def test_episodes_start_anew_and_keep_what_was_learned(estimator):
+    learner, state = symbols_learner(estimator)
+    reset = np.zeros(60, bool)
+    reset[[20, 45]] = True
+    after, _ = learner.run(state, nbt.Series(STREAM[:60], reset))
+    by_hand = state
+    for a, b in ((0, 20), (20, 45), (45, 60)):
+        by_hand, _ = learner.run(learner.reset(by_hand), STREAM[a:b])
+    np.testing.assert_allclose(by_hand.params.theta, after.params.theta, rtol=1e-4, atol=1e-6)
+    again = learner.reset(after)
+    assert same(again.h, state.h)
+    assert same(again.params, after.params)
+    assert float(jnp.abs(learner.gradient(again, 1).theta).max()) == 0
+    items = [*STREAM[:20], nbt.RESET, *STREAM[20:45], nbt.RESET, STREAM[45:60]]
+    *_, (streamed, _) = learner.run(state, iter(items), chunk=60)
+    np.testing.assert_allclose(streamed.params.theta, after.params.theta, rtol=1e-4, atol=1e-6)
+
+
+def test_frozen_parameters_stay():
+    learner, state = symbols_learner(update=nbt.Apart(theta=nbt.SGD(0.1), phi=nbt.Frozen()))
+    after, _ = learner.run(state, STREAM)
+    assert same(after.params.phi, state.params.phi)
+    mask = jnp.zeros(state.params.theta.shape, bool).at[:, :, 0].set(True)
+    learner, state = symbols_learner(update=nbt.Apart(theta=nbt.Frozen(nbt.SGD(0.1), where=mask), phi=nbt.SGD(0.1)))
+    after, _ = learner.run(state, STREAM)
+    assert same(after.params.theta[:, :, 0], state.params.theta[:, :, 0])
+    assert not same(after.params.theta[:, :, 1:], state.params.theta[:, :, 1:])
+
+
+def test_gradient_moves_nothing_and_is_what_observe_follows():
+    learner, state = symbols_learner()
+    state, _ = learner.run(state, STREAM[:30])
+    gradient = learner.gradient(state, 2)
+    after, _ = learner.observe(state, 2)
+    np.testing.assert_allclose(after.params.theta, state.params.theta - 0.1 * gradient.theta, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("rate", [0.1, nbt.inverse_sqrt(0.1), lambda t: 0.1 / t])
+def test_rates_are_numbers_or_functions_of_t_from_one(rate):
+    learner, state = symbols_learner(update=nbt.SGD(rate))
+    gradient = learner.gradient(state, 0)
+    after, _ = learner.observe(state, 0)
+    np.testing.assert_allclose(after.params.phi, -0.1 * gradient.phi, rtol=1e-6)
+
+
+def test_works_under_jit_scan_and_vmap_over_seeds():
+    learner, _ = symbols_learner()
+    states = jax.vmap(learner.init)(jax.random.split(jax.random.key(0), 3))
+
+    @jax.jit
+    def all_seeds(states, symbols):
+        return jax.vmap(lambda s: jax.lax.scan(learner.step, s, symbols))(states)
+
+    after, info = all_seeds(states, STREAM[:50])
+    assert info.bits.shape == (3, 50)
+    one = jax.tree.map(lambda leaf: leaf[1], states)
+    np.testing.assert_allclose(info.loss[1], learner.run(one, STREAM[:50])[1].loss, rtol=1e-3, atol=1e-5)
+    assert len({float(x) for x in after.params.theta.sum(axis=(1, 2, 3))}) == 3
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: nbt.NoBackTrack(rank=0), "rank"),
+        (lambda: nbt.NoBackTrack(rank=1.5), "rank"),
+        (lambda: nbt.SplitNoBackTrack(blocks=0), "blocks"),
+        (lambda: nbt.TruncatedBPTT(depth=0), "depth"),
+        (lambda: nbt.SGD(-1.0), "rate"),
+        (lambda: nbt.SGD(float("nan")), "rate"),
+        (lambda: nbt.SGD("fast"), "rate"),
+        (lambda: nbt.RNN(units=0, symbols=3), "units"),
+        (lambda: nbt.RNN(units=3, symbols=1), "symbols"),
+        (lambda: nbt.RNN(units=3), "symbols or inputs"),
+        (lambda: nbt.RNN(units=3, inputs=2), "symbols or outputs"),
+        (lambda: nbt.RNN(units=3, symbols=2, activation="relu"), "activation"),
+        (lambda: nbt.RNN(units=3, symbols=2, graph=[(0, 1), (1, 3)]), r"edge 1 is \(1, 3\)"),
+        (lambda: nbt.RNN(units=3, symbols=2, graph=np.ones((2, 2), bool)), "graph"),
+        (lambda: nbt.streams.anbn(3, 2, length=10, seed=0), "l must be"),
+        (lambda: symbols_learner()[0].run(symbols_learner()[1], STREAM, engine="gpu"), "engine"),
+        (lambda: symbols_learner()[0].run(symbols_learner()[1], STREAM, chunk=0), "chunk"),
+        (lambda: symbols_learner()[0].run(symbols_learner()[1], "text"), "stream"),
+        (lambda: symbols_learner()[0].init(0, theta=jnp.zeros((5, 1, 3))), "theta"),
+        (lambda: symbols_learner()[0].init(0, constants=jnp.zeros(4)), "constants"),
+        (lambda: nbt.Learner(own_system(), nbt.RTRL(), nbt.SGD(0.1)).init(0), "theta, phi, h"),
+    ],
+)
+def test_bad_arguments_are_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("stream", "index", "message"),
+    [
+        (np.array([0, 1, 3, 2]), 2, "symbol 3 is outside the alphabet 0..2"),
+        (np.array([0, -1]), 1, "symbol -1"),
+        (np.array([0.0, 1.0]), None, "integers"),
+        (np.zeros((3, 2), int), None, "shape"),
+    ],
+)
+def test_bad_symbols_are_named_with_their_index(stream, index, message):
+    learner, state = symbols_learner()
+    with pytest.raises(ValueError, match=message) as caught:
+        learner.run(state, stream)
+    assert caught.value.index == index
+    assert caught.value.state is state
+    assert caught.value.t == 0
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "index", "message"),
+    [
+        (np.array([[0.0, 1], [np.nan, 0]]), np.zeros((2, 1)), 1, "x at index 1: nan"),
+        (np.zeros((2, 2)), np.array([[np.inf], [0.0]]), 0, "y at index 0: inf"),
+        (np.zeros((2, 3)), np.zeros((2, 1)), None, "shape"),
+        (np.zeros((2, 2)), np.zeros((3, 1)), None, "3 targets for 2 inputs"),
+        (np.array([["a", "b"]]), np.zeros((1, 1)), None, "real numbers"),
+    ],
+)
+def test_bad_pairs_are_named_with_their_index(x, y, index, message):
+    learner, state = pairs_learner()
+    with pytest.raises(ValueError, match=message) as caught:
+        learner.run(state, (x, y))
+    assert caught.value.index == index
+    assert caught.value.state is state
+
+
+def test_a_bad_item_in_an_iterator_leaves_what_came_before_it_learned():
+    learner, state = symbols_learner()
+    items = [*STREAM[:130].tolist(), 9, *STREAM[:10].tolist()]
+    with pytest.raises(ValueError, match="stream at index 130: symbol 9") as caught:
+        list(learner.run(state, iter(items), chunk=50))
+    assert caught.value.index == 130
+    assert caught.value.t == 130
+    np.testing.assert_allclose(
+        caught.value.state.params.theta, learner.run(state, STREAM[:130])[0].params.theta, rtol=1e-5, atol=1e-7
+    )
+
+
+def test_a_single_bad_value_carries_the_state():
+    learner, state = symbols_learner()
+    for act in (
+        lambda: learner.observe(state, 3),
+        lambda: learner.advance(state, -1),
+        lambda: learner.gradient(state, 0.5),
+    ):
+        with pytest.raises(ValueError, match=r"^[xy]: ") as caught:
+            act()
+        assert caught.value.state is state
+
+
+def test_a_transition_that_changes_the_state_is_refused():
+    system = nbt.System(lambda theta, h, x: theta * h[:1], lambda phi, h: h[0] + phi, lambda y_hat, y: (y_hat - y) ** 2)
+    learner = nbt.Learner(system, nbt.RTRL(), nbt.SGD(0.1))
+    zero = jnp.zeros((), jnp.float64)
+    with pytest.raises(ValueError, match="transition"):
+        learner.advance(learner.init(0, theta=zero, phi=zero, h=jnp.ones(2, jnp.float64), x=zero), 0.0)
+
+
+def test_a_loss_that_is_no_number_is_refused():
+    system = nbt.System(lambda theta, h, x: theta * h, lambda phi, h: h + phi, lambda y_hat, y: y_hat - y)
+    learner = nbt.Learner(system, nbt.RTRL(), nbt.SGD(0.1))
+    zero = jnp.zeros((), jnp.float64)
+    state = learner.init(0, theta=zero, phi=zero, h=jnp.ones(2, jnp.float64), x=zero)
+    with pytest.raises(ValueError, match="loss"):
+        learner.observe(state, jnp.ones(2, jnp.float64))
+
+
+def test_integers_cannot_be_trained():
+    learner = nbt.Learner(own_system(), nbt.RTRL(), nbt.SGD(0.1))
+    good = own_state(learner)
+    with pytest.raises(ValueError, match=r"theta\['a'\] is int"):
+        learner.init(0, theta={**good.params.theta, "a": 1}, phi=good.params.phi, h=good.h, x=good.h["fast"])
+
+
+# --- divergence -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [lambda x: x, lambda x: iter(x.tolist())])
+def test_a_run_that_diverges_stops_with_the_last_good_state(stream):
+    learner = nbt.Learner(nbt.LeakyRNN(units=5, symbols=3, activation="tanh"), nbt.NoBackTrack(), nbt.SGD(1e18))
+    with pytest.raises(
+        FloatingPointError, match=r"diverged at t = .*no longer finite.*the largest before.*Try"
+    ) as caught:
+        list(
+            [learner.run(learner.init(0), stream(STREAM), chunk=64)]
+            if isinstance(stream(STREAM), np.ndarray)
+            else learner.run(learner.init(0), stream(STREAM), chunk=64)
+        )
+    state, t = caught.value.state, caught.value.t
+    assert state.steps == t < 300
+    assert all(
+        bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(state) if jnp.issubdtype(leaf.dtype, jnp.floating)
+    )
+    with pytest.raises(FloatingPointError):
+        learner.step(state, int(STREAM[t]))
+
+
+def test_a_missing_target_is_no_divergence():
+    learner, state = pairs_learner()
+    x, y = pairs(10)
+    learner.run(state, nbt.Pairs(x, y, np.arange(10) > 4))
