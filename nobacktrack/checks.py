@@ -116,6 +116,28 @@ def unrolled_gradient(learner: Learner, state: State, stream: Any) -> Params:
     return Params(*jax.grad(total, argnums=(0, 1))(state.params.theta, state.params.phi))
 
 
+def step_flops(learner: Learner, state: State, y: Any) -> tuple[float, float]:
+    """Flops of one online step over the number of parameters, and over the flops of running the system alone.
+
+    `state` and `y` may be shapes alone: nothing is run.
+    """
+
+    def alone(state: State, y: Tree) -> tuple[Tree, Tree]:
+        system = learner.system
+        return system.loss(system.predict(state.params, state.h), y), system.evolve(state.params, state.h, y)
+
+    parameters = sum(leaf.size for leaf in jax.tree.leaves((state.params.theta, state.params.phi)))
+    step = _flops(learner.step, state, y)
+    return step / parameters, step / _flops(alone, state, y)
+
+
+def _flops(function: Any, *arguments: Any) -> float:
+    cost = jax.jit(function).lower(*arguments).cost_analysis()
+    if cost is None:
+        raise ValueError("this backend does not count flops")
+    return cost["flops"]
+
+
 def check_learner(learner: Learner, state: State, stream: Any, tolerance: float = 1e-9) -> None:
     """All that holds for any learner on any stream: see the functions `learner_...` below."""
     chunk = whole(stream)

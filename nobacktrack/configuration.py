@@ -22,7 +22,7 @@ def configuration(cls: Class) -> Class:
     static.
     """
     if "__repr__" not in vars(cls):
-        cls.__repr__ = _brief
+        setattr(cls, "__repr__", _brief)  # noqa: B010
     return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True, repr=False)(cls))
 
 

@@ -21,7 +21,7 @@ def scalar(loss: Array) -> Array:
 
 def floating(tree: Tree, name: str) -> Tree:
     """A tree of floating-point arrays; h must be of one type, since it is one vector in the algorithm."""
-    tree = jax.tree.map(jnp.asarray, tree)
+    tree = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf)), tree)
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     for path, leaf in leaves:
         if not jnp.issubdtype(leaf.dtype, jnp.floating):

@@ -16,17 +16,9 @@ from nobacktrack.streams.items import Series
 
 
 def flops_per_parameter(estimator, units):
-    """Flops of one step over the number of parameters, and over the flops of running the network alone."""
     learner = nbt.Learner(nbt.RNN(units=units, symbols=3), estimator, nbt.SGD(0.1))
     state = jax.eval_shape(lambda: learner.init(0))
-    y = jax.ShapeDtypeStruct((), jnp.int32)
-    parameters = sum(leaf.size for leaf in (state.params.theta, state.params.phi))
-
-    def network(state, y):
-        return learner.system.loss(learner.predict(state), y), learner.system.evolve(state.params, state.h, y)
-
-    step, alone = (jax.jit(f).lower(state, y).cost_analysis()["flops"] for f in (learner.step, network))
-    return step / parameters, step / alone
+    return nbt.checks.step_flops(learner, state, jax.ShapeDtypeStruct((), jnp.int32))
 
 
 @pytest.mark.parametrize(
