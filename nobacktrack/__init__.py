@@ -19,7 +19,18 @@ if TYPE_CHECKING:
     from .protocol import Info, Params, State
     from .streams.items import RESET, Pairs, Series
     from .systems import RNN, Graph, LeakyRNN
-    from .updates import SGD, Frozen, Optax
+    from .updates import (
+        SGD,
+        BlockDiagonal,
+        Diagonal,
+        ExactFisher,
+        Frozen,
+        Full,
+        Kalman,
+        Optax,
+        OuterProduct,
+        QuasiDiagonal,
+    )
 
 # Names come from their modules at first use: the command line must not pay for jax where it does not need it.
 _MODULES = {
@@ -33,7 +44,18 @@ _MODULES = {
     "protocol": ("Info", "Params", "State"),
     "streams.items": ("RESET", "Pairs", "Series"),
     "systems": ("RNN", "Graph", "LeakyRNN"),
-    "updates": ("SGD", "Frozen", "Optax"),
+    "updates": (
+        "SGD",
+        "BlockDiagonal",
+        "Diagonal",
+        "ExactFisher",
+        "Frozen",
+        "Full",
+        "Kalman",
+        "Optax",
+        "OuterProduct",
+        "QuasiDiagonal",
+    ),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 _SUBMODULES = ("checks", "reduction", "streams")
@@ -45,17 +67,24 @@ __all__ = [
     "SGD",
     "Apart",
     "BadItem",
+    "BlockDiagonal",
+    "Diagonal",
     "Divergence",
+    "ExactFisher",
     "Frozen",
+    "Full",
     "Graph",
     "Info",
+    "Kalman",
     "LeakyRNN",
     "Learner",
     "MetricNorms",
     "NoBackTrack",
     "Optax",
+    "OuterProduct",
     "Pairs",
     "Params",
+    "QuasiDiagonal",
     "RunInfo",
     "Series",
     "SlidingBPTT",

@@ -154,10 +154,11 @@ def _rebuilt(skeleton: Any, arrays: dict[str, np.ndarray], path: Any, learner: L
     """A state from its skeleton; what an optimiser remembers is shaped by the optimiser itself."""
     fields = {name: value for name, value in skeleton["fields"].items() if name != "update"}
     parts = {name: _grown(value, arrays, path) for name, value in fields.items()}
+    layout = protocol.Layout(learner.system.packed, 1)  # shapes do not depend on the number of units
     updates = {}
     for group in protocol.Moves._fields:
         update, params = getattr(learner.updates, group), getattr(parts["params"], group)
-        shape = jax.eval_shape(lambda params, update=update: update.init(params, learner.system.packed), params)
+        shape = jax.eval_shape(lambda params, update=update: update.init(params, layout), params)
         updates[group] = _filled(shape, f"state.update.{group}", arrays, path)
     return State(update=protocol.Moves(**updates), **parts)
 

@@ -12,12 +12,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from . import draws as random
-from .configuration import configuration, static
+from .configuration import configuration, set_field, static
 from .guards import checked, expect_finite, expect_like, floating, replacement, scalar
-from .protocol import Evidence, Fixed, Info, Moves, Params, Point, State, Tree, flat
+from .protocol import Evidence, Fixed, Info, Layout, Moves, Params, Point, State, Tree, flat
 
 
 @configuration
@@ -26,6 +27,9 @@ class Apart:
 
     theta: Any
     phi: Any
+
+    def suited(self, packed: bool) -> Apart:
+        return Apart(self.theta.suited(packed), self.phi.suited(packed))
 
 
 @configuration
@@ -71,6 +75,12 @@ class System:
         """y_hat = Y(phi, h)."""
         return self.readout(params.phi, h)
 
+    def fisher_root(self, y_hat: Any, y: Any) -> Tree:
+        """A square root of the Hessian of the loss in y_hat, its negative directions left out."""
+        vector, unravel = ravel_pytree(y_hat)
+        values, vectors = jnp.linalg.eigh(jax.hessian(lambda v: self.loss(unravel(v), y))(vector))
+        return jax.vmap(unravel)(jnp.sqrt(jnp.maximum(values, 0))[:, None] * vectors.T)
+
 
 @configuration
 class Learner:
@@ -79,6 +89,9 @@ class Learner:
     system: Any
     estimator: Any
     update: Any
+
+    def __post_init__(self) -> None:
+        set_field(self, "update", self.update.suited(self.system.packed))
 
     def init(
         self,
@@ -98,10 +111,9 @@ class Learner:
         params, h = _start(self.system, key, theta, phi, h, constants, dtype)
         example = self.system.input_space.example(dtype) if x is None else jax.tree.map(jnp.asarray, x)
         influence = self.estimator.init(self.system, Point(params, h, example))
-        updates = self.updates
-        moves = Moves(
-            *(getattr(updates, group).init(getattr(params, group), self.system.packed) for group in Moves._fields)
-        )
+        layout = Layout(self.system.packed, getattr(self.system, "units", flat(h).size))
+        groups = [(getattr(self.updates, name), getattr(params, name)) for name in Moves._fields]
+        moves = Moves(*(update.init(group, layout) for update, group in groups))
         return State(params, h, influence, moves, random.words_of(key), random.zero())
 
     @property
@@ -208,20 +220,25 @@ class Learner:
         dl_dphi, dl_dh = pull_prediction(*pull_loss(jnp.ones_like(loss)))
         influence, dl_dtheta, ready = self.estimator.observe(system, state.influence, params, flat(dl_dh))
 
+        def pull_phi(cotangent: Tree) -> Tree:
+            return pull_prediction(cotangent)[0]
+
         def pull_theta(cotangent: Tree) -> Tree:
+            if ready is not True:
+                raise ValueError(f"{self.estimator} has no dy/dtheta of a single target: use fisher=nbt.OuterProduct()")
             return self.estimator.observe(system, state.influence, params, flat(pull_prediction(cotangent)[1]))[1]
 
-        evidence = Params(
-            theta=Evidence(dl_dtheta, y_hat, pull_theta),
-            phi=Evidence(dl_dphi, y_hat, lambda cotangent: pull_prediction(cotangent)[0]),
-        )
+        def fisher_root() -> Tree:
+            return system.fisher_root(y_hat, y)
+
+        evidence = Params(Evidence(dl_dtheta, pull_theta, fisher_root), Evidence(dl_dphi, pull_phi, fisher_root))
         return loss, evidence, influence, ready
 
     def advanced(self, state: State, x: Tree, draws: Tree) -> State:
         """The reduction and transition steps [NBT, Alg. 1 and 2]: theta has moved already, so h', the Jacobian and
         the rows use the new one.
         """
-        metric = self.updates.theta.metric(state.update.theta)
+        metric = self.updates.theta.measure(state.update.theta)
         at = Point(state.params, state.h, x)
         influence, h = self.estimator.advance(self.system, state.influence, at, metric, draws)
         expect_like(

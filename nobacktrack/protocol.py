@@ -81,8 +81,17 @@ class Evidence(NamedTuple):
     """
 
     gradient: Tree
-    y_hat: Tree
     pull: Callable[[Tree], Tree]
+    fisher_root: Callable[[], Tree]  # cotangents r_k on y_hat, stacked, with sum_k r_k r_k^T the Fisher matrix of y_hat
+
+
+class Layout(NamedTuple):
+    """What an update may know of a system: whether parameters are arrays of rows [bias | weights], and how many units
+    there are.
+    """
+
+    packed: bool
+    units: int
 
 
 class Metric(Protocol):
@@ -94,6 +103,10 @@ class Metric(Protocol):
 
     def row_norm2(self, u: Array) -> Float[Array, "units gates"]:
         """|u|^2 of a fan-in vector put in each row of packed parameters."""
+        ...
+
+    def raised(self, w: Tree) -> Tree:
+        """C w: the vector whose product with any linear form is its inner product with w."""
         ...
 
 
@@ -111,6 +124,7 @@ class AnySystem(Protocol):
     def init(self, key: Any, dtype: Any) -> tuple[Params, Tree]: ...
     def evolve(self, params: Params, h: Any, x: Any) -> Tree: ...
     def predict(self, params: Params, h: Any) -> Tree: ...
+    def fisher_root(self, y_hat: Any, y: Any) -> Tree: ...
     @property
     def loss(self) -> Callable[[Any, Any], Array]: ...
 
@@ -142,13 +156,19 @@ class Estimator(Protocol):
 class Update(Protocol):
     """How a group of parameters (theta, or phi) moves on the evidence of one target."""
 
-    def init(self, params: Any, packed: bool) -> Tree: ...
+    def init(self, params: Any, layout: Layout) -> Tree: ...
 
     def apply(self, state: Any, params: Any, evidence: Evidence, t: Array) -> tuple[Tree, Tree]:
         """The state and the parameters after the target number t = 1, 2, ..."""
         ...
 
-    def metric(self, state: Any) -> Metric: ...
+    def measure(self, state: Any) -> Metric:
+        """The metric in which the parameters move."""
+        ...
+
+    def suited(self, packed: bool) -> Update:
+        """The update itself, or what it becomes for parameters without unit rows."""
+        ...
 
 
 def flat(tree: Tree) -> Float[Array, " n"]:

@@ -73,7 +73,7 @@ class Faulty:
 
     fault: str = static()
 
-    def init(self, params, packed):
+    def init(self, params, layout):
         return jnp.ones(())
 
     def apply(self, state, params, evidence, t):
@@ -83,8 +83,8 @@ class Faulty:
             state = state * jnp.nan
         return state, params
 
-    def metric(self, state):
-        return nbt.SGD(0.1).metric(())
+    def measure(self, state):
+        return nbt.SGD(0.1).measure(())
 
 
 @configuration

@@ -25,6 +25,11 @@ class Softmax:
     def loss(self, y_hat: Float[Array, " symbols"], y: Int[Array, ""]) -> Float[Array, ""]:
         return jax.nn.logsumexp(y_hat) - y_hat[y]
 
+    def fisher_root(self, y_hat: Float[Array, " symbols"]) -> Float[Array, "symbols symbols"]:
+        """diag p - p p^T = sum_k p_k (e_k - p)(e_k - p)^T."""
+        p = jax.nn.softmax(y_hat)
+        return jnp.sqrt(p)[:, None] * (jnp.eye(p.size, dtype=p.dtype) - p[None, :])
+
 
 @configuration
 class Gaussian:
@@ -35,6 +40,10 @@ class Gaussian:
     def loss(self, y_hat: Float[Array, " outputs"], y: Float[Array, " outputs"]) -> Float[Array, ""]:
         residual = y.astype(y_hat.dtype) - y_hat
         return jnp.sum(residual**2) / 2 + self.space.size * float(np.log(2 * np.pi)) / 2
+
+    def fisher_root(self, y_hat: Float[Array, " outputs"]) -> Float[Array, "outputs outputs"]:
+        """R^-1 = Id."""
+        return jnp.eye(y_hat.size, dtype=y_hat.dtype)
 
 
 Readout = Softmax | Gaussian

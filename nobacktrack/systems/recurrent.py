@@ -150,6 +150,9 @@ class Recurrent:
     def loss(self, y_hat: Float[Array, " outputs"], y: Array) -> Float[Array, ""]:
         return self.readout.loss(y_hat, y)
 
+    def fisher_root(self, y_hat: Float[Array, " outputs"], y: Array) -> Float[Array, "roots outputs"]:
+        return self.readout.fisher_root(y_hat)
+
 
 @configuration
 class RNN(Recurrent):

@@ -10,7 +10,7 @@ import optax
 from jaxtyping import Array, Float
 
 from ..configuration import as_rate, configuration, rate_at, set_field, static
-from ..protocol import Evidence, Metric, Tree
+from ..protocol import Evidence, Layout, Metric, Tree
 from .metrics import Euclidean
 
 
@@ -23,15 +23,18 @@ class SGD:
     def __post_init__(self) -> None:
         set_field(self, "rate", as_rate(self.rate, "rate"))
 
-    def init(self, params: Tree, packed: bool) -> tuple[()]:
+    def init(self, params: Tree, layout: Layout) -> tuple[()]:
         return ()
 
     def apply(self, state: tuple[()], params: Tree, evidence: Evidence, t: Float[Array, ""]) -> tuple[tuple[()], Tree]:
         eta = rate_at(self.rate, t)
         return (), jax.tree.map(lambda theta, g: theta - eta.astype(theta.dtype) * g, params, evidence.gradient)
 
-    def metric(self, state: tuple[()]) -> Metric:
+    def measure(self, state: tuple[()]) -> Metric:
         return Euclidean()
+
+    def suited(self, packed: bool) -> SGD:
+        return self
 
 
 @configuration
@@ -42,7 +45,7 @@ class Optax:
 
     tx: optax.GradientTransformation = static()
 
-    def init(self, params: Tree, packed: bool) -> Tree:
+    def init(self, params: Tree, layout: Layout) -> Tree:
         return self.tx.init(params)
 
     def apply(self, state: Tree, params: Tree, evidence: Evidence, t: Float[Array, ""]) -> tuple[Tree, Tree]:
@@ -50,8 +53,11 @@ class Optax:
             updates, state = self.tx.update(evidence.gradient, state, params)
         return state, optax.apply_updates(params, updates)
 
-    def metric(self, state: Tree) -> Metric:
+    def measure(self, state: Tree) -> Metric:
         return Euclidean()
+
+    def suited(self, packed: bool) -> Optax:
+        return self
 
 
 @configuration
@@ -63,18 +69,21 @@ class Frozen:
     update: Any = None
     where: Any = True
 
-    def init(self, params: Tree, packed: bool) -> Tree:
-        return () if self.update is None else self.update.init(params, packed)
+    def init(self, params: Tree, layout: Layout) -> Tree:
+        return () if self.update is None else self.update.init(params, layout)
 
     def apply(self, state: Tree, params: Tree, evidence: Evidence, t: Float[Array, ""]) -> tuple[Tree, Tree]:
         if self.update is None:
             return state, params
-        free = Evidence(self._free(evidence.gradient), evidence.y_hat, lambda c: self._free(evidence.pull(c)))
+        free = Evidence(self._free(evidence.gradient), lambda c: self._free(evidence.pull(c)), evidence.fisher_root)
         state, moved = self.update.apply(state, params, free, t)
         return state, jax.tree.map(jnp.where, jax.tree.broadcast(self.where, params), params, moved)
 
-    def metric(self, state: Tree) -> Metric:
-        return Euclidean() if self.update is None else self.update.metric(state)
+    def measure(self, state: Tree) -> Metric:
+        return Euclidean() if self.update is None else self.update.measure(state)
+
+    def suited(self, packed: bool) -> Frozen:
+        return self if self.update is None else Frozen(self.update.suited(packed), self.where)
 
     def _free(self, gradient: Tree) -> Tree:
         """The gradient, zero on what is frozen."""

@@ -1,0 +1,84 @@
+"""Kalman NoBackTrack: the extended Kalman filter on parameters, in information form [NBT, Alg. 2]."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..configuration import InverseSqrt, as_rate, configuration, rate_at, set_field
+from ..guards import replacement
+from ..protocol import Evidence, Layout, Tree
+from .metrics import Kind, Mahalanobis, QuasiDiagonal
+
+MOST_DECAY = 1 - 1e-6
+
+
+class Filter(NamedTuple):
+    """What a filter knows: the information J, reduced, and the prior Lambda (which is not decayed)."""
+
+    information: Tree
+    prior: Float[Array, ""]
+
+
+@configuration
+class OuterProduct:
+    """I_t = (dl/dy_hat)^T dl/dy_hat, so that J gets the outer product of the gradient: the paper's choice."""
+
+    def vectors(self, evidence: Evidence) -> Tree:
+        """The g_k of which J gets the outer products."""
+        return jax.tree.map(lambda leaf: leaf[None], evidence.gradient)
+
+
+@configuration
+class ExactFisher:
+    """I_t = the Fisher matrix of y_hat: diag p - p p^T for softmax, R^-1 for a Gaussian, the Hessian for a loss of
+    your own.
+    """
+
+    def vectors(self, evidence: Evidence) -> Tree:
+        """dy_hat/dparams times a square root of I_t: as many gradients as the readout has outputs."""
+        return jax.vmap(evidence.pull)(evidence.fisher_root())
+
+
+@configuration
+class Kalman:
+    """J <- (1 - gamma_t) J + MatrixReduce(dy^T I dy),  params <- params - (J + Lambda)^-1 dl/dparams [NBT, Alg. 2].
+
+    `decay` is gamma_t, a number or a function of t; `prior` is Lambda, the number of units by default; `information`
+    a first J, as the metric keeps it, on the scale of one group of parameters. The size of the steps comes from J:
+    there is no rate.
+    """
+
+    decay: Any = InverseSqrt(0.1)
+    prior: float | None = None
+    metric: Kind = QuasiDiagonal()
+    fisher: OuterProduct | ExactFisher = OuterProduct()
+    information: Any = None
+
+    def __post_init__(self) -> None:
+        set_field(self, "decay", as_rate(self.decay, "decay"))
+        if isinstance(self.prior, (int, float)) and not 0 <= self.prior < float("inf"):
+            raise ValueError(f"prior must be a finite number >= 0, not {self.prior!r}")
+
+    def init(self, params: Tree, layout: Layout) -> Filter:
+        dtype = jax.tree.leaves(params)[0].dtype
+        information = self.metric.zeros(params)
+        if self.information is not None:
+            information = replacement(self.information, information, "information")
+        return Filter(information, jnp.asarray(layout.units if self.prior is None else self.prior, dtype))
+
+    def apply(self, state: Filter, params: Tree, evidence: Evidence, t: Float[Array, ""]) -> tuple[Filter, Tree]:
+        gamma = jnp.minimum(rate_at(self.decay, t), MOST_DECAY)
+        information = self.metric.add(state.information, 1 - gamma, self.fisher.vectors(evidence))
+        step = self.metric.solve(information, state.prior, evidence.gradient)
+        return state._replace(information=information), jax.tree.map(jnp.subtract, params, step)
+
+    def measure(self, state: Filter) -> Mahalanobis:
+        return Mahalanobis(self.metric, state.information, state.prior)
+
+    def suited(self, packed: bool) -> Kalman:
+        return dataclasses.replace(self, metric=self.metric.suited(packed))
