@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .errors import BadItem, Divergence
     from .estimators import RTRL, NoBackTrack, SlidingBPTT, SplitNoBackTrack, TruncatedBPTT
     from .learner import Apart, Learner, System
-    from .norms import MetricNorms, Unscaled
+    from .norms import EuclideanNorms, InvariantNorms, MetricNorms, SteadyNorms, Unscaled
     from .protocol import Info, Params, State
     from .streams.items import RESET, Pairs, Series
     from .systems import RNN, Graph, LeakyRNN
@@ -40,7 +40,7 @@ _MODULES = {
     "errors": ("BadItem", "Divergence"),
     "estimators": ("RTRL", "NoBackTrack", "SlidingBPTT", "SplitNoBackTrack", "TruncatedBPTT"),
     "learner": ("Apart", "Learner", "System"),
-    "norms": ("MetricNorms", "Unscaled"),
+    "norms": ("EuclideanNorms", "InvariantNorms", "MetricNorms", "SteadyNorms", "Unscaled"),
     "protocol": ("Info", "Params", "State"),
     "streams.items": ("RESET", "Pairs", "Series"),
     "systems": ("RNN", "Graph", "LeakyRNN"),
@@ -70,11 +70,13 @@ __all__ = [
     "BlockDiagonal",
     "Diagonal",
     "Divergence",
+    "EuclideanNorms",
     "ExactFisher",
     "Frozen",
     "Full",
     "Graph",
     "Info",
+    "InvariantNorms",
     "Kalman",
     "LeakyRNN",
     "Learner",
@@ -90,6 +92,7 @@ __all__ = [
     "SlidingBPTT",
     "SplitNoBackTrack",
     "State",
+    "SteadyNorms",
     "System",
     "TruncatedBPTT",
     "Unscaled",

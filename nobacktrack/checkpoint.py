@@ -31,7 +31,8 @@ _RECORDS = (
     *(immediate.CellRows, immediate.PointRows, nobacktrack.Influence, bptt.Window),
 )
 _CONFIGURATIONS = (
-    *(learner.Learner, learner.Apart, configuration.InverseSqrt, norms.MetricNorms, norms.Unscaled),
+    *(learner.Learner, learner.Apart, configuration.InverseSqrt, norms.EuclideanNorms),
+    *(norms.MetricNorms, norms.InvariantNorms, norms.SteadyNorms, norms.Unscaled),
     *(getattr(module, name) for module in (systems, estimators, updates) for name in module.__all__),
 )
 _CLASSES = {cls.__name__: cls for cls in (*_RECORDS, *_CONFIGURATIONS)}

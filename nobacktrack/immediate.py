@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
-from .norms import Norms
+from .norms import Norms, Ruler
 from .protocol import Metric, Params, Point, Tree, flat
 from .systems.recurrent import Recurrent
 
@@ -36,12 +36,17 @@ class CellRows(NamedTuple):
         """|w_i| in a metric."""
         return jnp.sqrt(jnp.einsum("gcu,ug->cu", self.c**2, metric.row_norm2(self.u))).ravel()
 
-    def reduce(self, system: Recurrent, signs: Flat, norms: Norms, metric: Metric) -> tuple[Flat, Tree]:
+    def products(self, system: Recurrent, x: Float[Array, "units gates fan"]) -> Flat:
+        """w_i^T x."""
+        heard = jnp.einsum("ugk,k->gu" if self.u.ndim == 1 else "ugk,uk->gu", x, self.u)
+        return jnp.einsum("gcu,gu->cu", self.c, heard).ravel()
+
+    def reduce(self, system: Recurrent, signs: Flat, norms: Norms, ruler: Ruler) -> tuple[Flat, Tree]:
         """(sum_i eps_i rho_i e_i, sum_i eps_i w_i / rho_i) [NBT, Alg. 1, reduction step], each row with a scale of
         its own.
         """
-        lengths = self.norms(metric)
-        rho, inverse = norms.scales(lengths, jnp.ones_like(signs))
+        lengths = self.norms(ruler.metric)
+        rho, inverse = norms.scales(lengths, jnp.sqrt(ruler.q))
         return jnp.where(lengths > 0, signs * rho, 0), self.pull(system, signs * inverse)
 
     def add(self, system: Recurrent, influence: Float[Array, "n units gates fan"]) -> Array:
@@ -75,13 +80,18 @@ class PointRows(NamedTuple):
         w = jax.tree.map(lambda leaf: jnp.where(self.live, leaf, 0), pull(q)[0])
         return w if self.mask is None else jax.tree.map(jnp.multiply, w, self.mask)
 
-    def reduce(self, system: Any, signs: Flat, norms: Norms, metric: Metric) -> tuple[Flat, Tree]:
+    def norms(self, metric: Metric) -> Flat:
+        raise ValueError(
+            "norms that measure each row need a recurrent cell: a plain function has one scale for all its rows"
+        )
+
+    def reduce(self, system: Any, signs: Flat, norms: Norms, ruler: Ruler) -> tuple[Flat, Tree]:
         """(rho eps, sum_i eps_i w_i / rho): one scale shared by all rows, an even function of the signs, so that no
         bias comes in.
         """
         w = self.pull(system, signs)
-        length = jnp.sqrt(metric.norm2(w)).astype(signs.dtype)
-        rho, inverse = norms.scales(length, jnp.sqrt(jnp.sum(signs**2)))
+        length = jnp.sqrt(ruler.metric.norm2(w)).astype(signs.dtype)
+        rho, inverse = norms.scales(length, ruler.state_norm(signs))
         return jnp.where(length > 0, signs * rho, 0), jax.tree.map(lambda leaf: leaf * inverse.astype(leaf.dtype), w)
 
     def add(self, system: Any, influence: Tree) -> Tree:
@@ -106,6 +116,7 @@ class Linearised(NamedTuple):
 
     h: Tree
     push: Callable[[Flat], Flat]
+    push_squared: Callable[[Flat], Flat]  # C -> (df/dh)^2 C, the squares being taken entry by entry
     rows: Rows
 
     def pull(self, q: Flat) -> Flat:
@@ -134,16 +145,35 @@ def _linearise_cell(cell: Recurrent, at: Point) -> Linearised:
         tangent = cell.split(v)
         return push_pointwise(cell.recurrence(theta, push_activity(tangent)), tangent).ravel()
 
-    gates = jnp.eye(cell.gates, dtype=a.dtype)
-    c = jax.vmap(lambda gate: push_pointwise(jnp.broadcast_to(gate[:, None], a.shape), jnp.zeros_like(own)))(gates)
-    return Linearised(own_next.ravel(), push, CellRows(c, u))
+    c = jax.vmap(lambda gate: push_pointwise(gate, jnp.zeros_like(own)))(_basis(cell.gates, a))
+
+    def push_squared(variance: Flat) -> Flat:
+        before = cell.split(variance)
+        through = jax.vmap(push_activity)(_basis(cell.components, own))  # d activity / d own
+        kept = jax.vmap(lambda e: push_pointwise(jnp.zeros_like(a), e), out_axes=1)(_basis(cell.components, own))
+        across, self_loop = cell.effective_weights(theta, c)
+        heard = cell.hear(jnp.einsum("du,du->u", through**2, before))
+        others = jnp.einsum("cuk,k->cu" if heard.ndim == 1 else "cuk,uk->cu", across**2, heard)
+        mixed = 2 * self_loop * jnp.einsum("du,cdu,du->cu", through, kept, before)
+        return (others + mixed + jnp.einsum("cdu,du->cu", kept**2, before)).ravel()
+
+    return Linearised(own_next.ravel(), push, push_squared, CellRows(c, u))
+
+
+def _basis(count: int, like: Array) -> Float[Array, "count count units"]:
+    """e_k for every unit at once."""
+    return jnp.broadcast_to(jnp.eye(count, dtype=like.dtype)[:, :, None], (count, *like.shape))
 
 
 def _linearise_function(system: Any, at: Point) -> Linearised:
     _, unravel = ravel_pytree(at.h)
     h, push = jax.linearize(lambda h: _evolve_flat(system, at.params.theta, at._replace(h=unravel(h))), flat(at.h))
     rows = PointRows(at._replace(params=at.params._replace(phi=None)), jnp.ones((), bool))
-    return Linearised(unravel(h), push, rows)
+
+    def push_squared(variance: Flat) -> Flat:
+        raise ValueError("norms that carry a variance need a recurrent cell")
+
+    return Linearised(unravel(h), push, push_squared, rows)
 
 
 def _evolve_flat(system: Any, theta: Tree, at: Point) -> Flat:

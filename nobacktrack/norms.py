@@ -1,37 +1,144 @@
 """Norms for the scales rho of a reduction: any choice leaves the estimate unbiased, a good one makes its variance
 small.
+
+w is a linear form on theta, measured in a metric on theta; v is a tangent vector at h, measured by weights q: |v|^2 =
+sum_i q_i v_i^2.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .configuration import configuration
+from .protocol import Metric, Tree
 from .reduction import balance
+from .updates.metrics import Euclidean
+
+CANCELLATION = 1e-3
+
+
+class Ruler(NamedTuple):
+    """How a reduction measures w (a metric on theta) and v (weights q on the components of h)."""
+
+    metric: Metric
+    q: Float[Array, " n"]
+
+    def state_norm(self, v: Float[Array, "... n"]) -> Float[Array, "..."]:
+        """|v|."""
+        return jnp.sqrt(jnp.einsum("i,...i->...", self.q, v**2))
 
 
 class Norms(Protocol):
-    """How the scales of a term are found from the norms of its two sides."""
+    """The rule that gives the scales of a reduction. Its memory is part of the influence."""
+
+    def init(self, h: Float[Array, " n"]) -> Tree:
+        """What it remembers of a state that no parameter has touched."""
+        ...
+
+    def ruler(self, memory: Any, influence: Any, substep: Any, metric: Metric) -> Ruler:
+        """How to measure at this reduction."""
+        ...
+
+    def carry(self, memory: Any, following: Any, metric: Metric) -> Tree:
+        """What it remembers after a transition, given f linearised there."""
+        ...
 
     def scales(self, norm_w: Array, norm_v: Array) -> tuple[Array, Array]:
         """rho, which multiplies v, and 1/rho, which multiplies w."""
         ...
 
 
-@configuration
-class MetricNorms:
-    """w is measured in the metric in which theta moves, v as it is: rho = sqrt(|w|/|v|)."""
+class Plain:
+    """What the norms share that remember nothing, measure v as it is, and balance."""
+
+    def init(self, h: Float[Array, " n"]) -> Tree:
+        return ()
+
+    def ruler(self, memory: Any, influence: Any, substep: Any, metric: Metric) -> Ruler:
+        return Ruler(metric, jnp.ones_like(influence.v[0]))
+
+    def carry(self, memory: Any, following: Any, metric: Metric) -> Tree:
+        return memory
 
     def scales(self, norm_w: Array, norm_v: Array) -> tuple[Array, Array]:
         return balance(norm_w, norm_v)
 
 
 @configuration
-class Unscaled:
+class MetricNorms(Plain):
+    """w in the metric in which theta moves, v as it is: stable, and the default. With SGD, the metric is Euclidean."""
+
+
+@configuration
+class EuclideanNorms(Plain):
+    """w and v as they are, whatever the metric [NBT, Alg. 1]."""
+
+    def ruler(self, memory: Any, influence: Any, substep: Any, metric: Metric) -> Ruler:
+        return Ruler(Euclidean(), jnp.ones_like(influence.v[0]))
+
+
+@configuration
+class Unscaled(Plain):
     """No scales, rho = 1: unbiased too, but the variance grows without bound in time [NBT, section 1.3]."""
 
     def scales(self, norm_w: Array, norm_v: Array) -> tuple[Array, Array]:
         return jnp.ones_like(norm_w), jnp.ones_like(norm_w)
+
+
+@configuration
+class InvariantNorms(Plain):
+    """|w|^2 = w^T J^-1 w and |v|^2 = sum_i v_i^2 / C_i with C = diag(G~ J^-1 G~^T), J being J + Lambda [NBT, Appendix
+    B].
+
+    Invariant under reparameterisation, but its scales feed on their own noise (docs/kalman.md): prefer `SteadyNorms`.
+    """
+
+    def ruler(self, memory: Any, influence: Any, substep: Any, metric: Metric) -> Ruler:
+        """C_i = |G~_i|^2 for G~_i = (1/K) sum_k v_ki w_k + w_i. Where the parts cancel, a floor relative to them
+        keeps C_i positive.
+        """
+        rank = len(influence.v)
+        raised = jax.vmap(metric.raised)(influence.w)
+        gram = _inner(influence.w, raised).astype(influence.v.dtype) / rank**2
+        own = influence.rows.norms(metric) ** 2
+        carried = jnp.einsum("ki,kl,li->i", influence.v, gram, influence.v)
+        mixed = jnp.einsum("ki,ki->i", influence.v, jax.vmap(lambda x: influence.rows.products(substep, x))(raised))
+        c = jnp.maximum(carried + 2 / rank * mixed + own, CANCELLATION * (carried + own))
+        return Ruler(metric, _reciprocal(c))
+
+
+@configuration
+class SteadyNorms(Plain):
+    """As in Appendix B, but C is carried by the recursion of a variance, C' = (df/dh)^2 C + |w_i|^2, which no sign
+    touches.
+
+    Invariant under diagonal affine maps of h and maps of theta within the metric's class, like Appendix B, and
+    stable. For cells only.
+    """
+
+    def init(self, h: Float[Array, " n"]) -> Float[Array, " n"]:
+        return jnp.zeros_like(h)
+
+    def ruler(self, memory: Float[Array, " n"], influence: Any, substep: Any, metric: Metric) -> Ruler:
+        return Ruler(metric, _reciprocal(memory))
+
+    def carry(self, memory: Float[Array, " n"], following: Any, metric: Metric) -> Float[Array, " n"]:
+        return following.push_squared(memory) + following.rows.norms(metric) ** 2
+
+
+def _inner(w: Tree, raised: Tree) -> Float[Array, "rank rank"]:
+    """<w_k, x_l> over whole trees."""
+
+    def products(a: Array, b: Array) -> Array:
+        return jnp.einsum("kp,lp->kl", a.reshape(len(a), -1), b.reshape(len(b), -1))
+
+    return jax.tree.reduce(jnp.add, jax.tree.map(products, w, raised))
+
+
+def _reciprocal(c: Array) -> Array:
+    """1/C, and 0 for a component that nothing has touched: its terms are zero, and are dropped."""
+    return jnp.where(c > 0, 1 / jnp.where(c > 0, c, 1), 0)

@@ -9,6 +9,7 @@ import nobacktrack as nbt
 from nobacktrack import checks
 from nobacktrack.configuration import configuration, static
 from nobacktrack.estimators.nobacktrack import Influence
+from nobacktrack.norms import Plain
 
 ESTIMATORS = (
     nbt.NoBackTrack(rank=1),
@@ -94,7 +95,7 @@ def test_flipping_all_signs_of_a_run_leaves_the_estimate_bit_identical():
 
 
 @configuration
-class OneSided:
+class OneSided(Plain):
     """Norms whose scale multiplies v but does not divide w."""
 
     def scales(self, norm_w, norm_v):

@@ -21,6 +21,7 @@ class Influence(NamedTuple):
     v: Float[Array, "rank n"]
     w: Tree
     rows: Rows
+    memory: Tree = ()  # what the norms remember
 
 
 @configuration
@@ -38,11 +39,10 @@ class NoBackTrack:
     def init(self, system: Any, at: Point) -> Influence:
         v = jnp.zeros((self.rank, flat(at.h).size), flat(at.h).dtype)
         w = jax.tree.map(lambda leaf: jnp.zeros((self.rank, *leaf.shape), leaf.dtype), at.params.theta)
-        return Influence(v, w, no_rows(system.substeps[-1], at))
+        return Influence(v, w, no_rows(system.substeps[-1], at), self.norms.init(flat(at.h)))
 
     def forget(self, influence: Influence) -> Influence:
-        v, w = jax.tree.map(jnp.zeros_like, (influence.v, influence.w))
-        return Influence(v, w, influence.rows.silent())
+        return forgotten(influence)
 
     def observe(
         self, system: Any, influence: Influence, params: Params, dl_dh: Float[Array, " n"]
@@ -65,7 +65,8 @@ class NoBackTrack:
         for substep, eps in zip(system.substeps, signs, strict=True):
             v, w = self.reduce(reduced, influence, eps, metric)
             following = linearise(substep, at)
-            influence = Influence(jax.vmap(following.push)(v), w, following.rows)
+            memory = self.norms.carry(influence.memory, following, metric)
+            influence = Influence(jax.vmap(following.push)(v), w, following.rows, memory)
             at, reduced = at._replace(h=following.h), substep
         return influence, at.h
 
@@ -74,12 +75,18 @@ class NoBackTrack:
     ) -> tuple[Array, Tree]:
         """v <- rho v + sum_i eps_i rho_i e_i,  w <- w / rho + sum_i eps_i w_i / rho_i [NBT, Alg. 1, reduction step]."""
         eps = signs.astype(influence.v.dtype)
-        rows_v, rows_w = jax.vmap(lambda eps: influence.rows.reduce(substep, eps, self.norms, metric))(eps)
-        norm_v = jnp.sqrt(jnp.sum(influence.v**2, axis=1))
-        norm_w = jnp.sqrt(jax.vmap(metric.norm2)(influence.w))
-        rho, inverse = self.norms.scales(norm_w.astype(norm_v.dtype), norm_v)
+        ruler = self.norms.ruler(influence.memory, influence, substep, metric)
+        rows_v, rows_w = jax.vmap(lambda eps: influence.rows.reduce(substep, eps, self.norms, ruler))(eps)
+        norm_w = jnp.sqrt(jax.vmap(ruler.metric.norm2)(influence.w)).astype(eps.dtype)
+        rho, inverse = self.norms.scales(norm_w, ruler.state_norm(influence.v))
         w = jax.tree.map(lambda w, row: each(inverse, w) + row, influence.w, rows_w)
         return rho[:, None] * influence.v + rows_v, w
+
+
+def forgotten(influence: Influence) -> Influence:
+    """No influence: a new episode begins."""
+    v, w, memory = jax.tree.map(jnp.zeros_like, (influence.v, influence.w, influence.memory))
+    return Influence(v, w, influence.rows.silent(), memory)
 
 
 def each(factors: Float[Array, " rank"], leaf: Float[Array, "rank ..."]) -> Array:

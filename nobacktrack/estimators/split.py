@@ -12,9 +12,9 @@ from jaxtyping import Array, Float, Int8
 from .. import draws
 from ..configuration import at_least, configuration, static
 from ..immediate import linearise, no_rows
-from ..norms import MetricNorms, Norms
+from ..norms import InvariantNorms, MetricNorms, Norms
 from ..protocol import Metric, Params, Point, Tree, flat
-from .nobacktrack import Influence
+from .nobacktrack import Influence, forgotten
 
 
 @configuration
@@ -31,14 +31,16 @@ class SplitNoBackTrack:
 
     def __post_init__(self) -> None:
         at_least("blocks", self.blocks, 1)
+        if isinstance(self.norms, InvariantNorms):
+            raise ValueError("norms: Appendix B needs the terms of the estimate whole; use SteadyNorms() with blocks")
 
     def init(self, system: Any, at: Point) -> Influence:
         v = jnp.zeros((self.blocks, flat(at.h).size), flat(at.h).dtype)
-        return Influence(v, jax.tree.map(jnp.zeros_like, at.params.theta), no_rows(system.substeps[-1], at))
+        w = jax.tree.map(jnp.zeros_like, at.params.theta)
+        return Influence(v, w, no_rows(system.substeps[-1], at), self.norms.init(flat(at.h)))
 
     def forget(self, influence: Influence) -> Influence:
-        v, w = jax.tree.map(jnp.zeros_like, (influence.v, influence.w))
-        return Influence(v, w, influence.rows.silent())
+        return forgotten(influence)
 
     def observe(
         self, system: Any, influence: Influence, params: Params, dl_dh: Float[Array, " n"]
@@ -66,7 +68,8 @@ class SplitNoBackTrack:
         for substep, eps in zip(system.substeps, signs, strict=True):
             v, w = self.reduce(reduced, influence, eps, metric)
             following = linearise(substep, at)
-            influence = Influence(jax.vmap(following.push)(v), w, following.rows)
+            memory = self.norms.carry(influence.memory, following, metric)
+            influence = Influence(jax.vmap(following.push)(v), w, following.rows, memory)
             at, reduced = at._replace(h=following.h), substep
         return influence, at.h
 
@@ -75,11 +78,14 @@ class SplitNoBackTrack:
     ) -> tuple[Array, Tree]:
         """The reduction step in each block, with the entries of w and of the rows that are its own."""
 
+        ruler = self.norms.ruler(influence.memory, influence, substep, metric)
+
         def one(k: Array, v: Array, eps: Array) -> tuple[Array, Tree]:
             masks = self._masks(influence.w, k)
-            rows_v, rows_w = influence.rows.restrict(masks).reduce(substep, eps, self.norms, metric)
+            rows_v, rows_w = influence.rows.restrict(masks).reduce(substep, eps, self.norms, ruler)
             w = jax.tree.map(jnp.multiply, influence.w, masks)
-            rho, inverse = self.norms.scales(jnp.sqrt(metric.norm2(w)).astype(v.dtype), jnp.sqrt(jnp.sum(v**2)))
+            norm_w = jnp.sqrt(ruler.metric.norm2(w)).astype(v.dtype)
+            rho, inverse = self.norms.scales(norm_w, ruler.state_norm(v))
             return rho * v + rows_v, jax.tree.map(lambda w, row: inverse.astype(w.dtype) * w + row, w, rows_w)
 
         v, w = jax.vmap(one)(jnp.arange(self.blocks), influence.v, signs.astype(influence.v.dtype))

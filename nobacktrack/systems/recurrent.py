@@ -114,10 +114,19 @@ class Recurrent:
         self, theta: Float[Array, "units gates fan"], activity: Float[Array, " units"]
     ) -> Float[Array, "gates units"]:
         """The part of the pre-activations that comes from the other units."""
-        weights = theta[:, :, 1 : 1 + self.degree]
-        if self.graph is None:
-            return jnp.einsum("igk,k->gi", weights, activity)
-        return jnp.einsum("igk,ik->gi", weights, self.graph.gather(activity))
+        heard = self.hear(activity)
+        return jnp.einsum("igk,k->gi" if heard.ndim == 1 else "igk,ik->gi", theta[:, :, 1 : 1 + self.degree], heard)
+
+    def hear(self, activity: Float[Array, " units"]) -> Float[Array, "*units degree"]:
+        """What the units hear of each other: the same for all, or gathered for each on a graph."""
+        return activity if self.graph is None else self.graph.gather(activity)
+
+    def effective_weights(self, theta: Array, c: Float[Array, "gates components units"]) -> tuple[Array, Array]:
+        """sum_g c_g W_g of each component and unit, and its entry from the unit to itself."""
+        across = jnp.einsum("gcu,ugk->cuk", c, theta[:, :, 1 : 1 + self.degree])
+        sources = jnp.arange(self.units)[None, :] if self.graph is None else self.graph.sources
+        own = (sources == jnp.arange(self.units)[:, None]).astype(theta.dtype)
+        return across, jnp.einsum("cuk,uk->cu", across, own)
 
     # --- the system -------------------------------------------------------------------------------------------------
 
