@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .norms import EuclideanNorms, InvariantNorms, MetricNorms, SteadyNorms, Unscaled
     from .protocol import Info, Params, State
     from .streams.items import RESET, Pairs, Series
-    from .systems import RNN, Graph, LeakyRNN
+    from .systems import RNN, Graph, LeakyRNN, Recurrent
     from .updates import (
         SGD,
         BlockDiagonal,
@@ -43,7 +43,7 @@ _MODULES = {
     "norms": ("EuclideanNorms", "InvariantNorms", "MetricNorms", "SteadyNorms", "Unscaled"),
     "protocol": ("Info", "Params", "State"),
     "streams.items": ("RESET", "Pairs", "Series"),
-    "systems": ("RNN", "Graph", "LeakyRNN"),
+    "systems": ("RNN", "Graph", "LeakyRNN", "Recurrent"),
     "updates": (
         "SGD",
         "BlockDiagonal",
@@ -87,6 +87,7 @@ __all__ = [
     "Pairs",
     "Params",
     "QuasiDiagonal",
+    "Recurrent",
     "RunInfo",
     "Series",
     "SlidingBPTT",

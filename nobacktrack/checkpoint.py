@@ -17,9 +17,9 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from . import __version__, configuration, estimators, immediate, learner, norms, protocol, systems, updates
+from . import __version__, configuration, estimators, guards, immediate, learner, norms, protocol, systems, updates
 from .estimators import bptt, nobacktrack
-from .learner import Learner
+from .learner import Learner, System
 from .protocol import State, Tree
 
 FORMAT = 1
@@ -28,7 +28,7 @@ HEADER = "nobacktrack"
 # The classes that a file may name: nothing else is ever made of one.
 _RECORDS = (
     *(protocol.State, protocol.Params, protocol.Fixed, protocol.Moves, protocol.Point),
-    *(immediate.CellRows, immediate.PointRows, nobacktrack.Influence, bptt.Window),
+    *(immediate.CellRows, immediate.PointRows, nobacktrack.Influence, bptt.Window, bptt.Block),
 )
 _CONFIGURATIONS = (
     *(learner.Learner, learner.Apart, configuration.InverseSqrt, norms.EuclideanNorms),
@@ -139,11 +139,17 @@ def _skeleton(tree: Tree, name: str, arrays: dict[str, np.ndarray]) -> Any:
         items = [_skeleton(value, f"{name}.{i}", arrays) for i, value in enumerate(tree)]
         return {"list" if type(tree) is list else "tuple": items}
     if jax.tree_util.all_leaves([tree]):
-        arrays[name] = np.asarray(tree)
+        _keep(arrays, name, tree)
         return {"array": name}
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        arrays[_leaf_name(name, path)] = np.asarray(leaf)
+        _keep(arrays, _leaf_name(name, path), leaf)
     return {"opaque": type(tree).__name__}
+
+
+def _keep(arrays: dict[str, np.ndarray], name: str, leaf: Any) -> None:
+    if name in arrays:
+        raise ValueError(f"two arrays of the state would be called {name!r}: rename a key that holds a dot")
+    arrays[name] = np.asarray(leaf)
 
 
 def _leaf_name(name: str, path: Any) -> str:
@@ -161,7 +167,27 @@ def _rebuilt(skeleton: Any, arrays: dict[str, np.ndarray], path: Any, learner: L
         update, params = getattr(learner.updates, group), getattr(parts["params"], group)
         shape = jax.eval_shape(lambda params, update=update: update.init(params, layout), params)
         updates[group] = _filled(shape, f"state.update.{group}", arrays, path)
-    return State(update=protocol.Moves(**updates), **parts)
+    state = State(update=protocol.Moves(**updates), **parts)
+    _expect_fit(learner, state, path)
+    return state
+
+
+def _expect_fit(learner: Learner, state: State, path: Any) -> None:
+    """Refuse a state that another learner made."""
+    point = protocol.Point(state.params, state.h, state.params.fixed.x)
+    try:
+        influence = jax.eval_shape(lambda point: learner.estimator.init(learner.system, point), point)
+        guards.expect_like(state.influence, influence, "the influence saved", "the learner's")
+        if not isinstance(learner.system, System):
+            params, h = jax.eval_shape(
+                lambda: learner.system.init(jax.random.key(0), jax.tree.leaves(state.h)[0].dtype)
+            )
+            mine = (params.theta, params.phi, h)
+            guards.expect_like(
+                (state.params.theta, state.params.phi, state.h), mine, "(theta, phi, h) saved", "the learner's"
+            )
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: made by another learner than {learner}: {error}") from None
 
 
 def _grown(skeleton: Any, arrays: dict[str, np.ndarray], path: Any) -> Tree:

@@ -77,41 +77,61 @@ def check_rtrl(learner: Learner, state: State, stream: Any, tolerance: float = 1
     computation.
     """
     exact = Learner(learner.system, RTRL(), learner.update)
-    influence = RTRL().init(learner.system, _point(state, jax.tree.map(lambda leaf: leaf[0], _values(stream))))
+    influence = RTRL().init(learner.system, _point(state, state.params.fixed.x))
     online = summed_gradients(exact, state._replace(influence=influence), stream)
     return expect_close(online, unrolled_gradient(learner, state, stream), tolerance, "RTRL = unrolled gradient")
 
 
-@jax.jit
 def summed_gradients(learner: Learner, state: State, stream: Any) -> Params:
     """sum_t dl_t/d(theta, phi) as the estimator gives it online, the parameters being fixed."""
+    return _summed(learner, state, _chunk(learner, stream))
 
-    def item(carry: tuple[State, Params], value: Tree) -> tuple[tuple[State, Params], None]:
-        state, total = carry
-        _, evidence, influence, _ = learner.differentiate(state, value)
-        total = jax.tree.map(jnp.add, total, Params(evidence.theta.gradient, evidence.phi.gradient))
-        state = learner.advanced(state._replace(influence=influence), value, learner.draw(state, state.t))
-        return (state, total), None
 
-    start = jax.tree.map(jnp.zeros_like, Params(state.params.theta, state.params.phi))
-    return jax.lax.scan(item, (state, start), _values(stream))[0][1]
+def unrolled_gradient(learner: Learner, state: State, stream: Any) -> Params:
+    """d(sum_t l_t)/d(theta, phi) by backpropagation through the whole stream."""
+    return _unrolled(learner, state, _chunk(learner, stream))
 
 
 @jax.jit
-def unrolled_gradient(learner: Learner, state: State, stream: Any) -> Params:
-    """d(sum_t l_t)/d(theta, phi) by backpropagation through the whole stream."""
+def _summed(learner: Learner, state: State, chunk: Chunk) -> Params:
+    def look(state: State, total: Params, y: Tree) -> tuple[State, Params]:
+        _, evidence, influence, _ = learner.differentiate(state, y)
+        gradient = Params(evidence.theta.gradient, evidence.phi.gradient)
+        return state._replace(influence=influence), jax.tree.map(jnp.add, total, gradient)
+
+    def go_on(state: State, x: Tree) -> State:
+        return learner.advanced(state, x, learner.draw(state, state.t))
+
+    def item(carry: tuple[State, Params], value: Chunk) -> tuple[tuple[State, Params], None]:
+        state, total = carry
+        if isinstance(value, Series):
+            state, total = look(state, total, value.values)
+            return (go_on(state, value.values), total), None
+        return look(go_on(state, value.x), total, value.y), None
+
+    start = jax.tree.map(jnp.zeros_like, Params(state.params.theta, state.params.phi))
+    return jax.lax.scan(item, (state, start), chunk)[0][1]
+
+
+@jax.jit
+def _unrolled(learner: Learner, state: State, chunk: Chunk) -> Params:
     system = learner.system
 
     def total(theta: Tree, phi: Tree) -> jax.Array:
         params = state.params._replace(theta=theta, phi=phi)
 
-        def item(h: Tree, value: Tree) -> tuple[Tree, jax.Array]:
-            loss = system.loss(system.predict(params, h), value)
+        def go_on(h: Tree, x: Tree) -> Tree:
             for substep in system.substeps:
-                h = substep.evolve(params, h, value)
-            return h, loss
+                h = substep.evolve(params, h, x)
+            return h
 
-        return jnp.sum(jax.lax.scan(item, state.h, _values(stream))[1])
+        def item(h: Tree, value: Chunk) -> tuple[Tree, jax.Array]:
+            if isinstance(value, Series):
+                return go_on(h, value.values), system.loss(system.predict(params, h), value.values)
+            h = go_on(h, value.x)
+            return h, system.loss(system.predict(params, h), value.y)
+
+        return jnp.sum(jax.lax.scan(item, state.h, chunk)[1])
 
     return Params(*jax.grad(total, argnums=(0, 1))(state.params.theta, state.params.phi))
 
@@ -140,10 +160,7 @@ def _flops(function: Any, *arguments: Any) -> float:
 
 def check_learner(learner: Learner, state: State, stream: Any, tolerance: float = 1e-9) -> None:
     """All that holds for any learner on any stream: see the functions `learner_...` below."""
-    chunk = whole(stream)
-    if chunk is None:
-        raise ValueError("stream: the checks need arrays")
-    chunk = checked(chunk, learner.system)
+    chunk = _chunk(learner, stream)
     for check in LEARNER_CHECKS:
         check(learner, state, chunk, tolerance)
 
@@ -183,17 +200,20 @@ def learner_maps_over_seeds(learner: Learner, state: State, chunk: Chunk, tolera
 
 
 def learner_observes_linearly(learner: Learner, state: State, chunk: Chunk, tolerance: float) -> None:
-    """dl/dtheta is linear in dl/dh."""
+    """dl/dtheta is linear in dl/dh (and affine where a block holds earlier targets)."""
     after, _ = reference.scan(learner, state, chunk)
     h = flat(after.h)
     one, other = jnp.cos(jnp.arange(h.size, dtype=h.dtype)), jnp.sin(jnp.arange(h.size, dtype=h.dtype))
 
-    def gradient(dl_dh: jax.Array) -> Tree:
-        return learner.estimator.observe(learner.system, after.influence, after.params, dl_dh)[1]
+    def gradient(dl_dh: jax.Array) -> tuple[Tree, Any]:
+        _, dl_dtheta, ready = learner.estimator.observe(learner.system, after.influence, after.params, dl_dh)
+        return dl_dtheta, ready
 
-    whole = gradient(2 * one - 3 * other)
-    parts = jax.tree.map(lambda a, b, c: 2 * (a - c) - 3 * (b - c) + c, gradient(one), gradient(other), gradient(0 * h))
-    expect_close(parts, whole, tolerance, "observe is affine in dl/dh")
+    (whole_, ready), (first, _), (second, _), (none, _) = map(gradient, (2 * one - 3 * other, one, other, 0 * h))
+    if ready is True:
+        assert all(bool(jnp.all(leaf == 0)) for leaf in jax.tree.leaves(none)), "dl/dtheta is not zero for dl/dh = 0"
+    parts = jax.tree.map(lambda a, b, c: 2 * (a - c) - 3 * (b - c) + c, first, second, none)
+    expect_close(parts, whole_, tolerance, "observe is linear in dl/dh")
 
 
 def learner_resumes_exactly(learner: Learner, state: State, chunk: Chunk, tolerance: float) -> None:
@@ -242,8 +262,11 @@ LEARNER_CHECKS = (
 )
 
 
-def _values(stream: Any) -> Tree:
-    return stream.values if isinstance(stream, Series) else jax.tree.map(jnp.asarray, stream)
+def _chunk(learner: Learner, stream: Any) -> Chunk:
+    chunk = whole(stream)
+    if chunk is None:
+        raise ValueError("stream: the checks need arrays")
+    return checked(chunk, learner.system)
 
 
 def _point(state: State, x: Tree) -> Point:
@@ -297,7 +320,11 @@ def expect_close(found: Tree, wanted: Tree, tolerance: float, what: str) -> floa
     """The largest difference, relative to the largest number wanted in the same array."""
     error = 0.0
     for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(found), jax.tree.leaves(wanted), strict=True):
-        one, other = np.nan_to_num(np.asarray(a, float)), np.nan_to_num(np.asarray(b, float))
+        one, other = np.asarray(a, float), np.asarray(b, float)
+        assert np.array_equal(np.isnan(one), np.isnan(other)), (
+            f"{what}: {jax.tree_util.keystr(path)} is NaN on one side"
+        )
+        one, other = np.nan_to_num(one), np.nan_to_num(other)
         here = float(np.max(np.abs(one - other), initial=0.0) / max(float(np.max(np.abs(other), initial=0.0)), 1e-300))
         assert here <= tolerance, (
             f"{what}: {jax.tree_util.keystr(path)} differs by {here:.3g} (relative), more than {tolerance:.3g}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform
 
@@ -62,8 +63,8 @@ class InverseSqrt:
 
 
 def inverse_sqrt(c: float) -> InverseSqrt:
-    """The schedule c / sqrt(t), with t = 1 at the first target."""
-    return InverseSqrt(c)
+    """The schedule c / sqrt(t), where t is one more than the number of inputs seen."""
+    return InverseSqrt(as_number(c, "c"))
 
 
 Rate = float | Schedule | InverseSqrt
@@ -74,11 +75,16 @@ def as_rate(rate: Any, name: str) -> Any:
     if callable(rate):
         is_leaf = jax.tree_util.all_leaves([rate])
         return Schedule(rate) if is_leaf else rate
-    if isinstance(rate, (int, float)) and not (0 <= rate < float("inf")):
-        raise ValueError(f"{name} must be a finite number >= 0 or a function of t, not {rate!r}")
-    if isinstance(rate, str):
-        raise ValueError(f"{name} must be a number or a function of t, not {rate!r}")
-    return rate
+    return as_number(rate, name)
+
+
+def as_number(value: Any, name: str) -> Any:
+    """A finite number >= 0, refused by name otherwise; what jax puts in the place of a number passes."""
+    if value is None or isinstance(value, (bool, str, list, tuple, dict)):
+        raise ValueError(f"{name} must be a number, not {value!r}")
+    if isinstance(value, numbers.Real) and not 0 <= float(value) < float("inf"):
+        raise ValueError(f"{name} must be a finite number >= 0, not {value!r}")
+    return value
 
 
 def rate_at(rate: Any, t: jax.Array) -> jax.Array:
@@ -91,7 +97,14 @@ def set_field(instance: Any, name: str, value: Any) -> None:
     object.__setattr__(instance, name, value)
 
 
-def at_least(name: str, value: Any, least: int) -> None:
-    """Refuse an integer argument that is too small, or no integer at all."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+def at_least(name: str, value: Any, least: int) -> int:
+    """An integer argument, refused by name where it is too small, or no integer at all."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise ValueError(f"{name} must be an integer >= {least}, not {value!r}")
+    return int(value)
+
+
+def expect_part(part: Any, name: str, verb: str, hint: str) -> None:
+    """Refuse what is not a part of its kind (it lacks a method), or is a class in the place of an instance."""
+    if isinstance(part, type) or not hasattr(part, verb):
+        raise ValueError(f"{name} must be {hint}, not {part!r}")

@@ -6,6 +6,8 @@ half an hour.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -62,8 +64,18 @@ def signs(key: Words, t: Words, shape: tuple[int, ...], tag: int = 0) -> Int8[Ar
     return (1 - 2 * bits.ravel()[:size].astype(jnp.int8)).reshape(shape)
 
 
-def words_of(key: jax.Array | int) -> Words:
-    """The two words that stand for a JAX key (or a seed) in a state."""
-    key = jax.random.key(key) if isinstance(key, int) else key
-    words = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+def words_of(key: jax.Array) -> Words:
+    """The two words that stand for a JAX key in a state."""
+    words = jax.random.key_data(key)
     return words if words.shape == (2,) else jax.random.bits(key, (2,), jnp.uint32)
+
+
+def as_key(key: Any) -> jax.Array:
+    """A JAX key from a key, old or new, or from a seed."""
+    if jnp.issubdtype(jnp.result_type(key), jax.dtypes.prng_key):
+        return key
+    if jnp.ndim(key) == 0 and jnp.issubdtype(jnp.result_type(key), jnp.integer):
+        return jax.random.key(key)
+    if jnp.shape(key) == (2,) and jnp.result_type(key) == jnp.uint32:
+        return jax.random.wrap_key_data(jnp.asarray(key), impl="threefry2x32")
+    raise ValueError(f"key must be a JAX key or an integer seed, not {key!r}")

@@ -28,11 +28,29 @@ def floating(tree: Tree, name: str) -> Tree:
             raise ValueError(
                 f"{name}{jax.tree_util.keystr(path)} is {leaf.dtype}: only floating-point numbers can be trained"
             )
+        if not isinstance(leaf, Tracer) and not finite(leaf):
+            raise ValueError(f"{name}{jax.tree_util.keystr(path)} holds numbers that are not finite")
     if name == "h" and len({leaf.dtype for _, leaf in leaves}) != 1:
         raise ValueError(
             f"h must hold arrays of one floating-point type, not {[str(leaf.dtype) for _, leaf in leaves]}"
         )
     return tree
+
+
+def matching(value: Tree, like: Tree, name: str) -> Tree:
+    """A value in the types of an example; a ValueError where its structure or shapes differ."""
+    if jax.tree.structure(value) != jax.tree.structure(like):
+        raise ValueError(
+            f"{name} is {jax.tree.structure(value)}, but the example at init was {jax.tree.structure(like)}"
+        )
+
+    def match(path: Any, leaf: Any, wanted: Array) -> Array:
+        if jnp.shape(leaf) != wanted.shape:
+            where = name + jax.tree_util.keystr(path)
+            raise ValueError(f"{where} has shape {jnp.shape(leaf)}, but the example at init had {wanted.shape}")
+        return jnp.asarray(leaf).astype(wanted.dtype)
+
+    return jax.tree_util.tree_map_with_path(match, value, like)
 
 
 def replacement(given: Tree, own: Tree, name: str) -> Tree:

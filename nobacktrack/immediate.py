@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
-from .norms import Norms, Ruler
+from .norms import Norms, Ruler, norm
 from .protocol import Metric, Params, Point, Tree, flat
 from .systems.recurrent import Recurrent
 
@@ -34,7 +34,8 @@ class CellRows(NamedTuple):
 
     def norms(self, metric: Metric) -> Flat:
         """|w_i| in a metric."""
-        return jnp.sqrt(jnp.einsum("gcu,ug->cu", self.c**2, metric.row_norm2(self.u))).ravel()
+        lengths = jnp.sqrt(metric.row_norm2(self.u)).T  # a fan-in holds a 1: its square is far from underflow
+        return norm(jnp.moveaxis(self.c * lengths[:, None, :], 0, -1)).ravel()
 
     def products(self, system: Recurrent, x: Float[Array, "units gates fan"]) -> Flat:
         """w_i^T x."""
@@ -90,8 +91,8 @@ class PointRows(NamedTuple):
         bias comes in.
         """
         w = self.pull(system, signs)
-        length = jnp.sqrt(ruler.metric.norm2(w)).astype(signs.dtype)
-        rho, inverse = norms.scales(length, ruler.state_norm(signs))
+        length = ruler.form_norms(jax.tree.map(lambda leaf: leaf[None], w))[0].astype(signs.dtype)
+        rho, inverse = norms.scales(length, ruler.state_norms(signs[None])[0])
         return jnp.where(length > 0, signs * rho, 0), jax.tree.map(lambda leaf: leaf * inverse.astype(leaf.dtype), w)
 
     def add(self, system: Any, influence: Tree) -> Tree:

@@ -8,6 +8,7 @@ generation for free.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,8 +17,9 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from . import draws as random
-from .configuration import configuration, set_field, static
-from .guards import checked, expect_finite, expect_like, floating, replacement, scalar
+from .configuration import configuration, expect_part, set_field, static
+from .errors import BadItem
+from .guards import checked, expect_finite, expect_like, floating, matching, replacement, scalar
 from .protocol import Evidence, Fixed, Info, Layout, Moves, Params, Point, State, Tree, flat
 
 
@@ -91,6 +93,9 @@ class Learner:
     update: Any
 
     def __post_init__(self) -> None:
+        expect_part(self.system, "system", "evolve", "a system such as nbt.RNN(units=20, symbols=3)")
+        expect_part(self.estimator, "estimator", "advance", "an estimator such as nbt.NoBackTrack()")
+        expect_part(self.update, "update", "suited", "an update such as nbt.SGD(0.1), or nbt.Optax(an optax optimiser)")
         set_field(self, "update", self.update.suited(self.system.packed))
 
     def init(
@@ -107,10 +112,12 @@ class Learner:
         """The state before the first target; what is not given is the system's own initialisation. `x` is an example
         input, for its shape.
         """
-        key = jax.random.key(key) if isinstance(key, int) else key
+        key = random.as_key(key)
         params, h = _start(self.system, key, theta, phi, h, constants, dtype)
-        example = self.system.input_space.example(dtype) if x is None else jax.tree.map(jnp.asarray, x)
-        influence = self.estimator.init(self.system, Point(params, h, example))
+        x = self.system.input_space.example(dtype) if x is None else x
+        x = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf)), x)
+        params = params._replace(fixed=params.fixed._replace(x=x))
+        influence = self.estimator.init(self.system, Point(params, h, x))
         layout = Layout(self.system.packed, getattr(self.system, "units", flat(h).size))
         groups = [(getattr(self.updates, name), getattr(params, name)) for name in Moves._fields]
         moves = Moves(*(update.init(group, layout) for update, group in groups))
@@ -131,6 +138,8 @@ class Learner:
         A late target gives `at`, the state from which it was predicted: loss and gradient are taken there, the
         parameters of `state` move.
         """
+        if y is None:
+            raise BadItem("y: there is no target to observe; advance alone", state=state)
         y = checked(self.system.target_space, y, "y", state)
         following, info = _observe(self, state, y, state if at is None else at, late=at is not None)
         expect_finite(state, following, info)
@@ -153,7 +162,8 @@ class Learner:
             state, info = self.observe(state, *item)
             return self.advance(state, *item), info
         x, y = item
-        return self.observe(self.advance(state, x), y)
+        state = self.advance(state, x)
+        return (state, Info(float("nan"))) if y is None else self.observe(state, y)
 
     def gradient(self, state: State, y: Tree) -> Params:
         """What observe would follow, moving nothing: Params(dl/dtheta, dl/dphi)."""
@@ -239,14 +249,8 @@ class Learner:
         the rows use the new one.
         """
         metric = self.updates.theta.measure(state.update.theta)
-        at = Point(state.params, state.h, x)
+        at = Point(state.params, state.h, matching(x, state.params.fixed.x, "x"))
         influence, h = self.estimator.advance(self.system, state.influence, at, metric, draws)
-        expect_like(
-            (h, influence),
-            (state.h, state.influence),
-            f"the state after x = {jax.tree.map(jax.typeof, x)}",
-            "the one before",
-        )
         return state._replace(h=h, influence=influence, t=random.later(state.t))
 
     def draw(self, state: State, t: Array) -> Tree:
@@ -270,11 +274,9 @@ def _advance(learner: Learner, state: State, x: Tree, draws: Tree) -> State:
     return learner.advanced(state, x, learner.draw(state, state.t) if draws is None else draws)
 
 
-def _observe_pure(learner: Learner, state: State, y: Tree, at: State, late: bool) -> tuple[State, Info]:
+@partial(jax.jit, static_argnames="late")
+def _observe(learner: Learner, state: State, y: Tree, at: State, late: bool) -> tuple[State, Info]:
     return learner.observed(state, y, at, late)
-
-
-_observe = jax.jit(_observe_pure, static_argnames="late")
 
 
 def _start(
@@ -288,10 +290,12 @@ def _start(
             raise ValueError(
                 f"{', '.join(missing)} not given: a system of your own starts from init(key, theta=, phi=, h=, x=)"
             )
+        if constants is not None:
+            raise ValueError("constants: a transition of your own does not take them; close over them")
         given = {name: floating(value, name) for name, value in given.items()}
-        return Params(given["theta"], given["phi"], Fixed(given["h"], constants)), given["h"]
+        return Params(given["theta"], given["phi"], Fixed(given["h"])), given["h"]
     params, start = system.init(key, dtype)
     own = {"theta": params.theta, "phi": params.phi, "h": start}
     chosen = {name: replacement(given[name], own[name], name) for name in own}
     kept = replacement(constants, params.fixed.constants, "constants")
-    return Params(chosen["theta"], chosen["phi"], Fixed(chosen["h"], kept)), chosen["h"]
+    return Params(chosen["theta"], chosen["phi"], Fixed(chosen["h"], constants=kept)), chosen["h"]

@@ -27,9 +27,31 @@ class Ruler(NamedTuple):
     metric: Metric
     q: Float[Array, " n"]
 
-    def state_norm(self, v: Float[Array, "... n"]) -> Float[Array, "..."]:
-        """|v|."""
-        return jnp.sqrt(jnp.einsum("i,...i->...", self.q, v**2))
+    def state_norms(self, v: Float[Array, "terms n"]) -> Float[Array, " terms"]:
+        """|v_k|."""
+        return norm(jnp.sqrt(self.q)[None, :] * v)
+
+    def form_norms(self, w: Tree) -> Float[Array, " terms"]:
+        """|w_k|. Squares under- and overflow far from 1: there, and only there, in units of the largest entry."""
+        squares = jax.vmap(self.metric.norm2)(w)
+        safe = jnp.finfo(squares.dtype).tiny ** 0.8
+        return jax.lax.cond(
+            jnp.all((squares > safe) & (squares < 1 / safe)),
+            lambda: jnp.sqrt(squares),
+            lambda: jax.vmap(self._scaled_norm)(w),
+        )
+
+    def _scaled_norm(self, w: Tree) -> Float[Array, ""]:
+        largest = jax.tree.reduce(jnp.maximum, jax.tree.map(lambda leaf: jnp.max(jnp.abs(leaf)), w))
+        unit = jnp.where(largest > 0, largest, 1)
+        return largest * jnp.sqrt(self.metric.norm2(jax.tree.map(lambda leaf: leaf / unit.astype(leaf.dtype), w)))
+
+
+def norm(x: Float[Array, "... n"]) -> Float[Array, "..."]:
+    """The Euclidean norm along the last axis, in units of the largest entry, so that no square under- or overflows."""
+    largest = jnp.max(jnp.abs(x), axis=-1, keepdims=True)
+    unit = jnp.where(largest > 0, largest, 1)
+    return largest[..., 0] * jnp.sqrt(jnp.sum((x / unit) ** 2, axis=-1))
 
 
 class Norms(Protocol):

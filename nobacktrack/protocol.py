@@ -17,9 +17,12 @@ NATS_PER_BIT = float(np.log(2.0))
 
 
 class Fixed(NamedTuple):
-    """What is not trained: the state an episode starts from, and constants of the system (the leaks alpha, say)."""
+    """What is not trained: the state an episode starts from, an input (for its shapes and types), constants of the
+    system.
+    """
 
     h0: Tree
+    x: Tree = None
     constants: Tree = ()
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int8
 
 Vectors = Float[Array, "terms size"]
+Metric = Float[Array, "size size"] | None
 
 
 def balance(norm_w: Array, norm_v: Array) -> tuple[Array, Array]:
@@ -21,26 +22,46 @@ def balance(norm_w: Array, norm_v: Array) -> tuple[Array, Array]:
     return jnp.where(alive, rho, 0), jnp.where(alive, 1 / rho, 0)
 
 
-def reduce(v: Vectors, w: Vectors, signs: Array, *, scaled: bool = True) -> tuple[Array, Array]:
-    """One outer product for the sum of v_i w_i^T: `(sum eps_i rho_i v_i, sum eps_i w_i / rho_i)` [NBT, eq. 7]."""
+def draw_signs(key: jax.Array, terms: int) -> Int8[Array, " terms"]:
+    """Independent uniform signs."""
+    return jax.random.rademacher(key, (terms,), jnp.int8)
+
+
+def reduce(
+    v: Vectors, w: Vectors, signs: Array, *, scaled: bool = True, metric_v: Metric = None, metric_w: Metric = None
+) -> tuple[Array, Array]:
+    """One outer product for the sum of v_i w_i^T: `(sum eps_i rho_i v_i, sum eps_i w_i / rho_i)` [NBT, eq. 7].
+
+    The norms of the scales are Euclidean, or |v|^2 = v^T M v for a metric M.
+    """
     eps = signs.astype(v.dtype)
-    rho, inverse = balance(_norms(w), _norms(v)) if scaled else (jnp.ones_like(eps), jnp.ones_like(eps))
+    ones = jnp.ones_like(eps)
+    rho, inverse = balance(_norms(w, metric_w), _norms(v, metric_v)) if scaled else (ones, ones)
     return (eps * rho) @ v, (eps * inverse) @ w
 
 
-def second_moment(v: Vectors, w: Vectors, *, scaled: bool = True) -> Float[Array, ""]:
-    """E |A~|^2 = (sum |v_i|^2)(sum |w_i|^2) + 2 sum_{i != j} <v_i,v_j><w_i,w_j>; the first term is (sum |v_i||w_i|)^2
-    with the scales [NBT, Appendix A].
+def second_moment(
+    v: Vectors, w: Vectors, *, scaled: bool = True, metric_v: Metric = None, metric_w: Metric = None
+) -> Float[Array, ""]:
+    """E |A~|^2 = (sum |v_i|^2)(sum |w_i|^2) + 2 sum_{i != j} <v_i,v_j><w_i,w_j> [NBT, Appendix A].
+
+    With the scales the first term is (sum |v_i||w_i|)^2. |A|^2 = Tr(A^T M_v A M_w), Hilbert-Schmidt without metrics.
     """
-    apart = jnp.sum(_norms(v) * _norms(w)) ** 2 if scaled else jnp.sum(v**2) * jnp.sum(w**2)
-    return apart + 2 * _cross(v, w)
+    norms_v, norms_w = _norms(v, metric_v), _norms(w, metric_w)
+    apart = jnp.sum(norms_v * norms_w) ** 2 if scaled else jnp.sum(norms_v**2) * jnp.sum(norms_w**2)
+    products = _gram(v, metric_v) * _gram(w, metric_w)
+    return apart + 2 * (jnp.sum(products) - jnp.trace(products))
 
 
-def variance(v: Vectors, w: Vectors, *, scaled: bool = True) -> Float[Array, ""]:
-    """Var A~ = E |A~|^2 - |A|^2; with the scales, sum_{i != j} |v_i||v_j||w_i||w_j| + <v_i,v_j><w_i,w_j> [NBT,
-    Appendix A].
+def variance(
+    v: Vectors, w: Vectors, *, scaled: bool = True, metric_v: Metric = None, metric_w: Metric = None
+) -> Float[Array, ""]:
+    """Var A~ = E |A~|^2 - |A|^2 [NBT, Appendix A].
+
+    With the scales it is sum_{i != j} |v_i||v_j||w_i||w_j| + <v_i,v_j><w_i,w_j>.
     """
-    return second_moment(v, w, scaled=scaled) - jnp.sum((v.T @ w) ** 2)
+    second = second_moment(v, w, scaled=scaled, metric_v=metric_v, metric_w=metric_w)
+    return second - jnp.sum(_gram(v, metric_v) * _gram(w, metric_w))
 
 
 def reduce_gaussian(
@@ -86,11 +107,11 @@ def reduce_order4(
     return u, v, w, x
 
 
-def _norms(vectors: Vectors) -> Float[Array, " terms"]:
-    return jnp.sqrt(jnp.sum(vectors**2, axis=1))
+def _gram(vectors: Vectors, metric: Metric = None) -> Float[Array, "terms terms"]:
+    """<v_i, v_j>."""
+    return vectors @ vectors.T if metric is None else vectors @ metric @ vectors.T
 
 
-def _cross(v: Vectors, w: Vectors) -> Float[Array, ""]:
-    """sum_{i != j} <v_i,v_j><w_i,w_j>."""
-    gram = (v @ v.T) * (w @ w.T)
-    return jnp.sum(gram) - jnp.trace(gram)
+def _norms(vectors: Vectors, metric: Metric = None) -> Float[Array, " terms"]:
+    squares = jnp.sum(vectors**2, axis=1) if metric is None else jnp.diagonal(_gram(vectors, metric))
+    return jnp.sqrt(squares)

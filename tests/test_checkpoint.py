@@ -64,6 +64,25 @@ def test_a_state_for_another_learner_is_refused(tmp_path):
         nbt.load(tmp_path / "a", adam)
 
 
+def test_a_state_does_not_load_into_another_learner(tmp_path):
+    nbt.save(tmp_path / "a", LEARNERS[0], LEARNERS[0].init(0))
+    for system, estimator in (
+        (nbt.LeakyRNN(units=9, symbols=3), nbt.NoBackTrack(rank=2)),
+        (nbt.LeakyRNN(units=5, symbols=3), nbt.NoBackTrack(rank=3)),
+        (nbt.LeakyRNN(units=5, symbols=3), nbt.RTRL()),
+    ):
+        with pytest.raises(ValueError, match="another learner"):
+            nbt.load(tmp_path / "a", nbt.Learner(system, estimator, UPDATE))
+
+
+def test_keys_that_would_share_a_name_are_refused(tmp_path):
+    system = nbt.System(lambda theta, h, x: h, lambda phi, h: h, lambda y_hat, y: (y_hat - y) ** 2)
+    learner = nbt.Learner(system, nbt.RTRL(), nbt.SGD(0.1))
+    state = learner.init(0, theta={"a.b": 1.0, "a": {"b": 2.0}}, phi=(), h=0.0, x=0.0)
+    with pytest.raises(ValueError, match="rename"):
+        nbt.save(tmp_path / "a", learner, state)
+
+
 def test_a_damaged_file_is_refused(tmp_path):
     nbt.save(tmp_path / "a", LEARNERS[0], LEARNERS[0].init(0))
     whole = (tmp_path / "a").read_bytes()

@@ -50,10 +50,14 @@ def test_progress_and_summary_for_people(text):
         (["train", "{text}", "--rank", "0"], "rank"),
         (["train", "{text}", "--cell", "cat"], "cell"),
         (["resume", "{text}"], "not a checkpoint"),
+        (["resume", "{saved}"], "saved by a program"),
     ],
 )
 def test_a_mistake_is_a_clear_line_and_exit_code_2(arguments, message, text):
-    run = call(*(a.format(text=text) for a in arguments), ok=False)
+    saved = text.with_name("saved.nbt")
+    learner = nbt.Learner(nbt.RNN(units=3, symbols=3), nbt.NoBackTrack(), nbt.SGD(0.1))
+    nbt.save(saved, learner, learner.init(0))
+    run = call(*(a.format(text=text, saved=saved) for a in arguments), ok=False)
     assert run.returncode == 2
     assert message in run.stderr
     assert "Traceback" not in run.stderr

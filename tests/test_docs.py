@@ -1,4 +1,4 @@
-"""The examples of the README, of the pages and of the docstrings run as printed."""
+"""The examples of the README and of the pages run as printed."""
 
 import doctest
 from pathlib import Path

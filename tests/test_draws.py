@@ -54,8 +54,10 @@ def test_signs_are_fair_and_independent():
     assert np.abs((signs[1:] * signs[:-1]).mean(axis=0)).max() < 5 / np.sqrt(4000)
 
 
-@pytest.mark.parametrize("key", [3, jax.random.key(3), jax.random.PRNGKey(3), jax.random.key(3, impl="rbg")])
+@pytest.mark.parametrize(
+    "key", [3, np.int64(3), jnp.int32(3), jax.random.key(3), jax.random.PRNGKey(3), jax.random.key(3, impl="rbg")]
+)
 def test_any_key_becomes_two_words(key):
-    words = draws.words_of(key)
+    words = draws.words_of(draws.as_key(key))
     assert words.shape == (2,)
     assert words.dtype == jnp.uint32

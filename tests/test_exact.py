@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from systems import own_state, own_system
 
@@ -47,6 +48,12 @@ def test_rtrl_is_the_unrolled_gradient_of_a_system_of_ones_own():
     learner = nbt.Learner(own_system(), nbt.RTRL(), nbt.SGD(0.1))
     stream = jax.random.normal(jax.random.key(4), (200, 3), jnp.float64)
     assert checks.check_rtrl(learner, own_state(learner, fast=3), stream) <= 1e-10
+
+
+def test_rtrl_is_the_unrolled_gradient_on_pairs():
+    learner, state = start(nbt.LeakyRNN(units=4, inputs=2, outputs=1), nbt.RTRL())
+    x = np.random.default_rng(0).normal(size=(100, 2))
+    assert checks.check_rtrl(learner, state, (x, x[:, :1])) <= 1e-10
 
 
 @pytest.mark.parametrize("system", CELLS, ids=repr)

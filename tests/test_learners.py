@@ -31,7 +31,8 @@ ESTIMATORS = {
 UPDATES = {
     "sgd": nbt.SGD(nbt.inverse_sqrt(0.01)),
     "adam": nbt.Optax(optax.adam(1e-3)),
-    "apart": nbt.Apart(theta=nbt.SGD(0.01), phi=nbt.Frozen()),
+    "kalman": nbt.Kalman(),
+    "apart": nbt.Apart(theta=nbt.Kalman(metric=nbt.Diagonal()), phi=nbt.Frozen()),
 }
 
 

@@ -66,6 +66,30 @@ def test_a_term_with_a_zero_side_is_dropped_on_both_sides():
     assert all(jnp.all(jnp.isfinite(side)) for side in found)
 
 
+def test_any_norm_mean_second_moment_and_variance():
+    """The same identities in norms |v|^2 = v^T M v, in which the scales are then optimal."""
+    roots = [jax.random.normal(jax.random.key(s), (n, n), jnp.float64) for s, n in ((7, ROWS), (8, COLUMNS))]
+    metric_v, metric_w = (root @ root.T for root in roots)
+    metrics = {"metric_v": metric_v, "metric_w": metric_w}
+
+    def moments(signs):
+        estimate = jnp.outer(*reduction.reduce(V, W, signs, **metrics))
+        error = estimate - A
+        return estimate, *(jnp.trace(m.T @ metric_v @ m @ metric_w) for m in (estimate, error))
+
+    estimate, second, variance = mean(moments)
+    assert float(jnp.abs(estimate - A).max()) <= 1e-12 * float(jnp.abs(A).max())
+    assert float(second) == pytest.approx(float(reduction.second_moment(V, W, **metrics)), rel=1e-12)
+    assert float(variance) == pytest.approx(float(reduction.variance(V, W, **metrics)), rel=1e-12)
+    assert float(variance) < float(reduction.variance(V, W, scaled=False, **metrics))
+
+
+def test_signs_are_drawn_from_a_key():
+    signs = reduction.draw_signs(jax.random.key(0), 1000)
+    assert set(np.unique(signs)) == {-1, 1}
+    assert abs(float(signs.astype(float).mean())) < 0.2
+
+
 @pytest.mark.parametrize("size", [1e-15, 1.0, 1e15])
 def test_scales_have_no_absolute_floor(size):
     """In float32 a balance at any size gives sides of equal norm and the product it had."""

@@ -5,10 +5,12 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from systems import own_state, own_system
 
 import nobacktrack as nbt
+from nobacktrack import checks
 
 STREAM = nbt.streams.anbn(1, 6, length=300, seed=1)
 
@@ -148,9 +150,7 @@ def test_a_stream_without_targets_only_advances():
 
 
 def test_truncated_bptt_closes_a_block_at_the_next_target():
-    """Blocks of 4 with targets at every third step only: theta moves at the first target at or after the end of a
-    block.
-    """
+    """Blocks of 4, targets at every third step: theta moves at the first target at or after the end of a block."""
     learner, state = pairs_learner(nbt.TruncatedBPTT(depth=4))
     x, y = pairs(24)
     moved = []
@@ -160,7 +160,40 @@ def test_truncated_bptt_closes_a_block_at_the_next_target():
             state, _ = learner.observe(state, y[i])
         if not np.array_equal(before.params.theta, state.params.theta):
             moved.append(i)
-    assert moved == [3, 9, 15, 21]
+    assert moved == [3, 9, 12, 15, 21]
+
+
+def test_truncated_bptt_forgets_no_target():
+    """With blocks that end between targets, each target still has its part in the gradient."""
+    learner, state = pairs_learner(nbt.TruncatedBPTT(depth=4))
+    state = state._replace(params=state.params._replace(phi=jnp.ones_like(state.params.phi)))
+    x, y = pairs(8)
+    seen = np.isin(np.arange(8), [0, 6])
+    louder = y.copy()
+    louder[0] *= 100
+    one, other = (learner.run(state, nbt.Pairs(x, each, seen))[0] for each in (y, louder))
+    assert not same(one.params.theta, other.params.theta)
+
+
+def test_truncated_bptt_learns_on_episodes_shorter_than_its_blocks():
+    learner, state = symbols_learner(nbt.TruncatedBPTT(depth=15))
+    after, _ = learner.run(state, nbt.Series(STREAM, np.arange(300) % 10 == 0))
+    assert not same(after.params.theta, state.params.theta)
+
+
+def test_no_derivative_goes_back_beyond_the_beginning_of_an_episode():
+    """The gradient of a block across two episodes is that of each, its start held fixed."""
+    learner, state = symbols_learner(nbt.TruncatedBPTT(depth=6))
+    state = state._replace(
+        params=state.params._replace(phi=jnp.asarray(np.random.default_rng(0).normal(size=(3, 6)), jnp.float32))
+    )
+    frozen = nbt.Learner(learner.system, learner.estimator, nbt.Apart(theta=nbt.SGD(1.0), phi=nbt.Frozen()))
+    reset = np.arange(8) == 4
+    after, _ = frozen.run(state, nbt.Series(STREAM[:8], reset))
+    # transitions 0-3 belong to the first episode, whose state after the fourth is dropped; 4 and 5 to the second
+    parts = [checks.unrolled_gradient(learner, state, STREAM[a:b]).theta for a, b in ((0, 4), (4, 7))]
+    wanted = state.params.theta - sum(parts)
+    np.testing.assert_allclose(after.params.theta, wanted, rtol=1e-4, atol=1e-6)
 
 
 def test_late_targets_are_learned_where_they_were_predicted():
@@ -190,12 +223,13 @@ def test_episodes_start_anew_and_keep_what_was_learned(estimator):
     after, _ = learner.run(state, nbt.Series(STREAM[:60], reset))
     by_hand = state
     for a, b in ((0, 20), (20, 45), (45, 60)):
-        by_hand, _ = learner.run(learner.reset(by_hand), STREAM[a:b])
+        by_hand, _ = learner.run(learner.reset(by_hand) if a else by_hand, STREAM[a:b])
     np.testing.assert_allclose(by_hand.params.theta, after.params.theta, rtol=1e-4, atol=1e-6)
     again = learner.reset(after)
     assert same(again.h, state.h)
     assert same(again.params, after.params)
-    assert float(jnp.abs(learner.gradient(again, 1).theta).max()) == 0
+    if not isinstance(estimator, nbt.TruncatedBPTT):  # whose block goes on across the reset
+        assert float(jnp.abs(learner.gradient(again, 1).theta).max()) == 0
     items = [*STREAM[:20], nbt.RESET, *STREAM[20:45], nbt.RESET, STREAM[45:60]]
     *_, (streamed, _) = learner.run(state, iter(items), chunk=60)
     np.testing.assert_allclose(streamed.params.theta, after.params.theta, rtol=1e-4, atol=1e-6)
@@ -267,6 +301,18 @@ def test_works_under_jit_scan_and_vmap_over_seeds():
         (lambda: symbols_learner()[0].run(symbols_learner()[1], STREAM, engine="gpu"), "engine"),
         (lambda: symbols_learner()[0].run(symbols_learner()[1], STREAM, chunk=0), "chunk"),
         (lambda: symbols_learner()[0].run(symbols_learner()[1], "text"), "stream"),
+        (lambda: nbt.SGD(None), "rate"),
+        (lambda: nbt.SGD(np.float32("nan")), "rate"),
+        (lambda: nbt.inverse_sqrt(-1), "c must be"),
+        (lambda: nbt.Optax(None), "tx"),  # type: ignore[arg-type]
+        (lambda: nbt.NoBackTrack(norms="metric"), "norms"),  # type: ignore[arg-type]
+        (lambda: nbt.Frozen(where=np.ones(3, bool)), "where"),
+        (lambda: nbt.RNN(units=3, symbols=2, graph=nbt.Graph([(0, 4)], 5)), "graph: it has 5 units"),
+        (lambda: nbt.Learner(nbt.RNN, nbt.RTRL(), nbt.SGD(0.1)), "system"),
+        (lambda: nbt.Learner(nbt.RNN(units=3, symbols=2), nbt.NoBackTrack, nbt.SGD(0.1)), "estimator"),
+        (lambda: nbt.Learner(nbt.RNN(units=3, symbols=2), nbt.RTRL(), optax.adam(0.1)), "nbt.Optax"),
+        (lambda: symbols_learner()[0].init(0.5), "key"),  # type: ignore[arg-type]
+        (lambda: symbols_learner()[0].run(symbols_learner()[1], {"x": STREAM}), "stream"),
         (lambda: symbols_learner()[0].init(0, theta=jnp.zeros((5, 1, 3))), "theta"),
         (lambda: symbols_learner()[0].init(0, constants=jnp.zeros(4)), "constants"),
         (lambda: nbt.Learner(own_system(), nbt.RTRL(), nbt.SGD(0.1)).init(0), "theta, phi, h"),
@@ -325,6 +371,78 @@ def test_a_bad_item_in_an_iterator_leaves_what_came_before_it_learned():
     )
 
 
+@pytest.mark.parametrize("bad", ["a", 0.5, None, np.zeros((2, 2)), (0, 1, 2)])
+def test_an_item_of_another_kind_is_met_with_what_came_before_it(bad):
+    learner, state = symbols_learner()
+    with pytest.raises(nbt.BadItem, match="at index 23") as caught:
+        list(learner.run(state, iter([*STREAM[:23].tolist(), bad, 0, 1]), chunk=10))
+    assert caught.value.index == caught.value.t == 23
+
+
+def test_the_first_bad_item_is_the_one_that_is_named():
+    learner, state = pairs_learner()
+    x, y = pairs(40)
+    x[31, 0], y[30] = np.nan, np.nan
+    for stream in (zip(x, y, strict=True), [nbt.Pairs(x[:15], y[:15]), nbt.Pairs(x[15:], y[15:])]):
+        with pytest.raises(nbt.BadItem, match="y at index 30: nan") as caught:
+            list(learner.run(state, iter(stream), chunk=10))
+        assert caught.value.index == caught.value.t == 30
+
+
+def test_vectors_of_another_length_are_named():
+    learner, state = pairs_learner()
+    items = [(np.zeros(2), np.zeros(1))] * 5 + [(np.zeros(3), np.zeros(1))]
+    with pytest.raises(nbt.BadItem, match="x at index 5: expected shape"):
+        list(learner.run(state, iter(items)))
+
+
+def test_an_input_unlike_the_example_is_named():
+    learner = nbt.Learner(own_system(), nbt.NoBackTrack(), nbt.SGD(0.1))
+    state = own_state(learner, fast=2)
+    with pytest.raises(ValueError, match=r"x has shape \(3,\), but the example at init had \(2,\)"):
+        learner.advance(state, np.zeros(3))
+    assert learner.advance(state, np.array([1, 2])).steps == 1  # integers become what the example was
+
+
+def test_empty_chunks_and_no_inputs_at_all_pass():
+    learner, state = symbols_learner()
+    *_, (after, _) = learner.run(state, iter([nbt.RESET, STREAM[:0], STREAM[:10]]), chunk=5)
+    assert after.steps == 10
+    system = nbt.System(lambda theta, h, x: theta * h, lambda phi, h: h + phi, lambda y_hat, y: (y_hat - y) ** 2)
+    alone = nbt.Learner(system, nbt.RTRL(), nbt.SGD(0.1))
+    state = alone.init(0, theta=0.5, phi=0.0, h=1.0, x=())
+    after, _ = alone.run(state, nbt.Pairs((), 0.8 ** np.arange(1, 20)))
+    assert float(after.params.theta) > 0.6
+
+
+def test_a_target_of_none_is_no_target():
+    learner, state = pairs_learner()
+    after, info = learner.step(state, pairs()[0][0], None)
+    assert after.steps == 1
+    assert np.isnan(info.loss)
+    with pytest.raises(ValueError, match="no target"):
+        learner.observe(state, None)
+
+
+def test_numpy_integers_and_seeds_are_integers():
+    system = nbt.RNN(units=np.int64(3), symbols=STREAM.max() + 1)  # type: ignore[arg-type]
+    assert system == nbt.RNN(units=3, symbols=3)
+    learner = nbt.Learner(system, nbt.NoBackTrack(), nbt.SGD(0.1))
+    assert same(learner.init(np.int64(5)), learner.init(5))  # type: ignore[arg-type]
+    assert jax.vmap(learner.init)(jnp.arange(3)).h.shape == (3, 3)
+
+
+def test_callbacks_stop_on_anything_true_and_see_the_last_chunk():
+    learner, state = symbols_learner()
+    after, _ = learner.run(state, STREAM, chunk=50, callbacks=[lambda s, i: np.bool_(i.t >= 100)])
+    assert after.steps == 100
+    seen = []
+    for _, info in learner.run(state, iter(STREAM.tolist()), chunk=10, callbacks=[lambda s, i: seen.append(i.t)]):
+        if info.t == 20:
+            break
+    assert seen == [10, 20]
+
+
 def test_a_single_bad_value_carries_the_state():
     learner, state = symbols_learner()
     for act in (
@@ -371,7 +489,7 @@ def test_errors_are_the_usual_ones():
 
 @pytest.mark.parametrize("stream", [lambda x: x, lambda x: iter(x.tolist())])
 def test_a_run_that_diverges_stops_with_the_last_good_state(stream):
-    learner = nbt.Learner(nbt.LeakyRNN(units=5, symbols=3, activation="tanh"), nbt.NoBackTrack(), nbt.SGD(1e18))
+    learner = nbt.Learner(nbt.LeakyRNN(units=5, symbols=3, activation="tanh"), nbt.NoBackTrack(), nbt.SGD(1e35))
     with pytest.raises(nbt.Divergence, match=r"diverged at t = .* no longer finite; the largest .* Try") as caught:
         list(learner.training(learner.init(0), stream(STREAM), chunk=64))
     state, t = caught.value.state, caught.value.t

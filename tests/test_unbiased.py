@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from systems import outside_path, own_state, own_system, symbol_inputs, vector_inputs
 
@@ -77,6 +78,26 @@ def test_one_step_identity_of_a_system_of_ones_own():
     learner = nbt.Learner(own_system(), nbt.NoBackTrack(), nbt.SGD(1e-5))
     state, _ = learner.run(own_state(learner, fast=9), jax.random.normal(jax.random.key(2), (30, 9), jnp.float64))
     assert checks.check_one_step(learner, state, jnp.ones(9)) <= 1e-12
+
+
+@pytest.mark.parametrize("size", [1e-25, 1e-19, 1.0, 1e15])
+def test_influence_of_any_size_is_carried_in_float32(size):
+    """No absolute floor: a system whose influence is tiny, or huge, is trained as its rescaled version is."""
+
+    def gradient(scale):
+        system = nbt.System(
+            lambda theta, h, x: 0.9 * h + scale * theta * x,
+            lambda phi, h: h.sum() / scale + phi,
+            lambda y_hat, y: y_hat - y,
+        )
+        learner = nbt.Learner(system, nbt.NoBackTrack(), nbt.SGD(0.0))
+        one = jnp.ones(3, jnp.float32)
+        state = learner.init(0, theta=one, phi=jnp.float32(0), h=0 * one, x=one)
+        for _ in range(5):
+            state = learner.advance(state, one)
+        return learner.gradient(state, jnp.float32(1)).theta
+
+    np.testing.assert_allclose(gradient(size), gradient(1.0), rtol=1e-4)
 
 
 def test_flipping_all_signs_of_a_run_leaves_the_estimate_bit_identical():

@@ -80,6 +80,10 @@ def resume(
     import nobacktrack as nbt
 
     learner, state, notes = nbt.load(file)
+    if "alphabet" not in notes:
+        raise ValueError(
+            f"{file}: saved by a program, not by `nobacktrack train`: it does not say which text it was reading"
+        )
     symbols, alphabet = _text(stream or Path(notes["stream"]))
     if alphabet != notes["alphabet"]:
         raise ValueError(f"{stream or notes['stream']}: another alphabet than the one of {file}")

@@ -13,7 +13,7 @@ from ..configuration import at_least
 from ..errors import BadItem
 from ..learner import Learner
 from ..protocol import NATS_PER_BIT, State
-from ..streams.items import Chunk, checked, cut, part, size, whole
+from ..streams.items import Chunk, Cutter, checked, part, size, whole
 from . import reference
 
 ENGINES = ("auto", "jax")
@@ -51,26 +51,28 @@ class RunInfo(NamedTuple):
 
 
 class Means:
-    """The mean of all losses, and of those of the recent chunks."""
+    """The mean of all losses, and of those of the recent chunks, by running totals."""
 
     def __init__(self) -> None:
-        self.total, self.count = 0.0, 0
-        self.recent: deque[tuple[float, int, int]] = deque()
+        self.whole = np.zeros(2)  # sum of the losses, how many
+        self.recent = np.zeros(3)  # the same, and how many steps
+        self.chunks: deque[np.ndarray] = deque()
 
     def add(self, loss: np.ndarray) -> None:
         seen = loss[~np.isnan(loss)].astype(float)
-        self.total, self.count = self.total + float(seen.sum()), self.count + len(seen)
-        self.recent.append((float(seen.sum()), len(seen), len(loss)))
-        while sum(steps for _, _, steps in list(self.recent)[1:]) >= RECENT:
-            self.recent.popleft()
+        chunk = np.array([seen.sum(), len(seen), len(loss)])
+        self.whole += chunk[:2]
+        self.recent += chunk
+        self.chunks.append(chunk)
+        while self.recent[2] - self.chunks[0][2] >= RECENT:
+            self.recent -= self.chunks.popleft()
 
     def info(self, loss: np.ndarray, t: int) -> RunInfo:
-        total, count = (sum(column) for column in list(zip(*self.recent, strict=True))[:2])
-        return RunInfo(loss, _ratio(self.total, self.count), _ratio(total, count), t)
+        return RunInfo(loss, _ratio(*self.whole), _ratio(*self.recent[:2]), t)
 
 
-def _ratio(total: float, count: int) -> float:
-    return total / count if count else float("nan")
+def _ratio(total: float, count: float) -> float:
+    return float(total / count) if count else float("nan")
 
 
 def run(
@@ -98,8 +100,8 @@ def training(
 ) -> Iterator[tuple[State, RunInfo]]:
     """Train chunk by chunk, yielding the state and the losses after each; memory does not grow with the stream.
 
-    A callback is called with both after each chunk, and stops the run by returning True. A bad item is met with the
-    state of all the good ones before it.
+    A callback is called with both after each chunk, and stops the run by returning something true. A bad item is met
+    with the state of all the good ones before it.
     """
     if engine not in ENGINES:
         raise ValueError(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
@@ -115,7 +117,7 @@ def chunk_size(learner: Learner, state: State) -> int:
     return int(min(LARGEST_CHUNK, max(16, 2 ** int(np.log2(DRAWS_BYTES / max(1, each))))))
 
 
-def _chunks(learner: Learner, state: State, stream: Any, count: int) -> Iterator[tuple[Chunk, BadItem | None]]:
+def _chunks(learner: Learner, state: State, stream: Any, count: int) -> Iterator[tuple[Chunk | None, BadItem | None]]:
     """Checked chunks; the good beginning of one with a bad item comes with the error."""
     arrays = whole(stream)
     if arrays is not None:
@@ -125,35 +127,34 @@ def _chunks(learner: Learner, state: State, stream: Any, count: int) -> Iterator
             error.state = state
             raise
         return ((part(arrays, i, min(i + count, size(arrays))), None) for i in range(0, size(arrays), count))
-    return _checked_chunks(cut(stream, count, learner.system), learner.system)
+    return _live_chunks(stream, Cutter(count, learner.system))
 
 
-def _checked_chunks(chunks: Iterator[Chunk], system: Any) -> Iterator[tuple[Chunk, BadItem | None]]:
-    offset = 0
-    for raw in chunks:
-        try:
-            yield checked(raw, system, offset), None
-        except BadItem as error:
-            good = 0 if error.index is None else error.index - offset
-            yield checked(part(raw, 0, good), system), error
-            return
-        offset += size(raw)
+def _live_chunks(stream: Any, cutter: Cutter) -> Iterator[tuple[Chunk | None, BadItem | None]]:
+    """Chunks of an iterator; after the good items, the error of a bad one."""
+    try:
+        for chunk in cutter.chunks(stream):
+            yield chunk, None
+    except BadItem as error:
+        for chunk in cutter.rest():
+            yield chunk, None
+        yield None, error
 
 
 def _train(
-    learner: Learner, state: State, chunks: Iterator[tuple[Chunk, BadItem | None]], callbacks: Sequence[Callback]
+    learner: Learner, state: State, chunks: Iterator[tuple[Chunk | None, BadItem | None]], callbacks: Sequence[Callback]
 ) -> Iterator[tuple[State, RunInfo]]:
     means = Means()
     for chunk, error in chunks:
-        if size(chunk):
+        if chunk is not None and size(chunk):
             following, info = reference.scan(learner, state, chunk)
             if not reference.sound(following, info, chunk):
                 raise reference.divergence(learner, state, chunk)
             state, loss = following, np.asarray(info.loss)
             means.add(loss)
             report = means.info(loss, state.steps)
+            asked_to_stop = [bool(callback(state, report)) for callback in callbacks]
             yield state, report
-            asked_to_stop = [callback(state, report) is True for callback in callbacks]
             if any(asked_to_stop):
                 return
         if error is not None:

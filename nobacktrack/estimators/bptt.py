@@ -6,59 +6,71 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int32
+from jaxtyping import Array, Bool, Float, Int32
 
-from ..configuration import at_least, configuration, static
+from ..configuration import at_least, configuration, set_field, static
 from ..immediate import linearise
 from ..protocol import Metric, Params, Point, Tree, flat
 
 
 class Window(NamedTuple):
-    """The last transitions, in a ring: step j went from h[j] on x[j] to a state on which the loss had the derivative
+    """The last transitions, in a ring: step j went from h[j] on x[j] to a state where the loss had the derivative
     dl_dh[j].
     """
 
     h: Tree
     x: Tree
     dl_dh: Float[Array, "depth n"]
+    begins: Bool[Array, " depth"]  # an episode begins with this transition: nothing before it matters
+    fresh: Bool[Array, ""]  # an episode begins with the next transition
     head: Int32[Array, ""]  # the slot of the next transition
-    held: Int32[Array, ""]  # how many of the slots are of this block, or of this episode
+    held: Int32[Array, ""]  # how many of the slots are in use
+
+    def observed(self, dl_dh: Float[Array, " n"]) -> Window:
+        """The window with the derivative of a loss on the newest state (which no transition made, if it is fresh)."""
+        made = (self.held > 0) & ~self.fresh
+        return self._replace(dl_dh=self.dl_dh.at[self.head - 1].add(jnp.where(made, dl_dh, 0)))
+
+    def emptied(self) -> Window:
+        return self._replace(dl_dh=jnp.zeros_like(self.dl_dh), held=jnp.zeros_like(self.held))
+
+    def extended(self, at: Point) -> Window:
+        """The window with one more transition, over the oldest one where it is full."""
+        depth = len(self.dl_dh)
+
+        def put(ring: Array, value: Array) -> Array:
+            return ring.at[self.head].set(value)
+
+        return Window(
+            jax.tree.map(put, self.h, at.h),
+            jax.tree.map(put, self.x, at.x),
+            put(self.dl_dh, jnp.zeros_like(self.dl_dh[0])),
+            put(self.begins, self.fresh),
+            jnp.zeros_like(self.fresh),
+            (self.head + 1) % depth,
+            jnp.minimum(self.held + 1, depth),
+        )
 
 
 def empty(depth: int, at: Point) -> Window:
     def ring(leaf: Array) -> Array:
-        return jnp.zeros((depth, *jnp.shape(leaf)), jnp.asarray(leaf).dtype)
+        return jnp.zeros((depth, *leaf.shape), leaf.dtype)
 
-    nothing = jnp.zeros((), jnp.int32)
-    return Window(jax.tree.map(ring, at.h), jax.tree.map(ring, at.x), ring(flat(at.h)), nothing, nothing)
-
-
-def cleared(window: Window) -> Window:
-    return window._replace(dl_dh=jnp.zeros_like(window.dl_dh), held=jnp.zeros_like(window.held))
+    none = jnp.zeros((), jnp.int32)
+    rings = jax.tree.map(ring, at.h), jax.tree.map(ring, at.x), ring(flat(at.h))
+    return Window(*rings, jnp.zeros(depth, bool), jnp.ones((), bool), none, none)
 
 
-def extended(window: Window, system: Any, at: Point) -> tuple[Window, Tree]:
-    """The window with one more transition, over the oldest one where it is full; and h'."""
-    depth = len(window.dl_dh)
-
-    def put(ring: Array, value: Array) -> Array:
-        return ring.at[window.head].set(jnp.asarray(value).astype(ring.dtype))
-
-    following = Window(
-        jax.tree.map(put, window.h, at.h),
-        jax.tree.map(put, window.x, at.x),
-        put(window.dl_dh, jnp.zeros_like(window.dl_dh[0])),
-        (window.head + 1) % depth,
-        jnp.minimum(window.held + 1, depth),
-    )
+def evolved(system: Any, at: Point) -> Tree:
+    """h', through all sub-steps."""
     for substep in system.substeps:
         at = at._replace(h=substep.evolve(at.params, at.h, at.x))
-    return following, at.h
+    return at.h
 
 
 def backtrack(system: Any, window: Window, params: Params) -> Tree:
-    """sum_j lambda_j df/dtheta(h_j, x_j), with lambda_{j-1} = lambda_j df/dh + dl_dh_{j-1}, from the newest
-    transition to the oldest.
+    """sum_j lambda_j df/dtheta(h_j, x_j), from the newest transition to the oldest, with
+    lambda_{j-1} = lambda_j df/dh + dl_dh_{j-1}, and no lambda beyond the beginning of an episode.
     """
     depth = len(window.dl_dh)
 
@@ -68,7 +80,7 @@ def backtrack(system: Any, window: Window, params: Params) -> Tree:
         h, x, dl_dh = jax.tree.map(lambda ring: ring[slot], (window.h, window.x, window.dl_dh))
         co_state = jnp.where(age < window.held, co_state + dl_dh, 0)
         co_state, here = _pull(system, Point(params, h, x), co_state)
-        return (co_state, jax.tree.map(jnp.add, gradient, here)), None
+        return (jnp.where(window.begins[slot], 0, co_state), jax.tree.map(jnp.add, gradient, here)), None
 
     start = jnp.zeros_like(window.dl_dh[0]), jax.tree.map(jnp.zeros_like, params.theta)
     (_, gradient), _ = jax.lax.scan(back, start, jnp.arange(depth, dtype=jnp.int32))
@@ -89,72 +101,86 @@ def _pull(system: Any, at: Point, co_state: Array) -> tuple[Array, Tree]:
     return co_state, gradient
 
 
+class Block(NamedTuple):
+    """The block being read, and the gradient of one that ended where there was no target to move theta at."""
+
+    window: Window
+    gradient: Tree
+    due: Bool[Array, ""]
+
+
 @configuration
 class TruncatedBPTT:
     """Blocks of `depth` steps without overlap, as in the paper [NBT, section 3]. Biased; time O(dim theta) a step,
     memory O(depth).
 
-    theta is fixed within a block and moves once, at its end, with the gradient summed over the block; phi moves at
-    every target. A block ends at the first target at or after its last step.
+    theta is fixed within a block and moves once, with the gradient summed over the block, at the first target at or
+    after its end; phi moves at every target. A block goes on across the beginning of an episode, but no derivative
+    does.
     """
 
     depth: int = static(default=15)
 
     def __post_init__(self) -> None:
-        at_least("depth", self.depth, 1)
+        set_field(self, "depth", at_least("depth", self.depth, 1))
 
-    def init(self, system: Any, at: Point) -> Window:
-        return empty(self.depth, at)
+    def init(self, system: Any, at: Point) -> Block:
+        return Block(empty(self.depth, at), jax.tree.map(jnp.zeros_like, at.params.theta), jnp.zeros((), bool))
 
-    def forget(self, influence: Window) -> Window:
-        return cleared(influence)
+    def forget(self, influence: Block) -> Block:
+        return influence._replace(window=influence.window._replace(fresh=jnp.ones((), bool)))
 
     def observe(
-        self, system: Any, influence: Window, params: Params, dl_dh: Float[Array, " n"]
-    ) -> tuple[Window, Tree, Array]:
+        self, system: Any, influence: Block, params: Params, dl_dh: Float[Array, " n"]
+    ) -> tuple[Block, Tree, Array]:
         """Keep dl/dh; at the end of a block, dl/dtheta summed over it."""
-        kept = jnp.where(influence.held > 0, dl_dh, 0)
-        window = influence._replace(dl_dh=influence.dl_dh.at[influence.head - 1].add(kept))
-        ready = window.held == self.depth
-        nothing = jax.tree.map(jnp.zeros_like, params.theta)
-        window, gradient = jax.lax.cond(
-            ready, lambda: (cleared(window), backtrack(system, window, params)), lambda: (window, nothing)
-        )
-        return window, gradient, ready
+        block = self._closed(system, influence._replace(window=influence.window.observed(dl_dh)), params)
+        paid = Block(block.window, jax.tree.map(jnp.zeros_like, block.gradient), jnp.zeros((), bool))
+        return paid, block.gradient, block.due
 
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[()]:
         return ()
 
-    def advance(self, system: Any, influence: Window, at: Point, metric: Metric, draws: Any) -> tuple[Window, Tree]:
-        return extended(influence, system, at)
+    def advance(self, system: Any, influence: Block, at: Point, metric: Metric, draws: Any) -> tuple[Block, Tree]:
+        block = self._closed(system, influence, at.params)
+        return block._replace(window=block.window.extended(at)), evolved(system, at)
+
+    def _closed(self, system: Any, block: Block, params: Params) -> Block:
+        """The gradient of a block that is full, added to what is due."""
+
+        def close() -> Block:
+            gradient = jax.tree.map(jnp.add, block.gradient, backtrack(system, block.window, params))
+            return Block(block.window.emptied(), gradient, jnp.ones((), bool))
+
+        return jax.lax.cond(block.window.held == self.depth, close, lambda: block)
 
 
 @configuration
 class SlidingBPTT:
-    """The last `depth` steps, at every step. Biased; time O(depth dim theta), memory O(depth). Past states are kept,
-    the current theta is used.
+    """The last `depth` steps, at every step. Biased; time O(depth dim theta), memory O(depth).
+
+    The past states are those that were, the current theta is used in all of them.
     """
 
     depth: int = static(default=15)
 
     def __post_init__(self) -> None:
-        at_least("depth", self.depth, 1)
+        set_field(self, "depth", at_least("depth", self.depth, 1))
 
     def init(self, system: Any, at: Point) -> Window:
         return empty(self.depth, at)
 
     def forget(self, influence: Window) -> Window:
-        return cleared(influence)
+        return influence._replace(fresh=jnp.ones((), bool))
 
     def observe(
         self, system: Any, influence: Window, params: Params, dl_dh: Float[Array, " n"]
     ) -> tuple[Window, Tree, bool]:
         """dl_t/dtheta through the last transitions."""
-        newest = influence._replace(dl_dh=influence.dl_dh.at[influence.head - 1].set(dl_dh))
-        return influence, backtrack(system, newest, params), True
+        return influence, backtrack(system, influence.observed(dl_dh), params), True
 
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[()]:
         return ()
 
     def advance(self, system: Any, influence: Window, at: Point, metric: Metric, draws: Any) -> tuple[Window, Tree]:
-        return extended(influence, system, at)
+        return influence.extended(at), evolved(system, at)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int8
 
 from .. import draws
-from ..configuration import at_least, configuration, static
+from ..configuration import at_least, configuration, expect_part, set_field, static
 from ..immediate import Rows, linearise, no_rows
 from ..norms import MetricNorms, Norms
 from ..protocol import Metric, Params, Point, Tree, flat
@@ -34,7 +34,8 @@ class NoBackTrack:
     norms: Norms = MetricNorms()
 
     def __post_init__(self) -> None:
-        at_least("rank", self.rank, 1)
+        set_field(self, "rank", at_least("rank", self.rank, 1))
+        expect_part(self.norms, "norms", "scales", "a rule such as nbt.MetricNorms()")
 
     def init(self, system: Any, at: Point) -> Influence:
         v = jnp.zeros((self.rank, flat(at.h).size), flat(at.h).dtype)
@@ -54,21 +55,13 @@ class NoBackTrack:
 
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, "rank n"], ...]:
         """The signs eps, for each sub-step and each of the K terms."""
-        shape = (self.rank, flat(h).size)
-        return tuple(draws.signs(key, t, shape, tag) for tag in range(len(system.substeps)))
+        return signs_of(system, self.rank, h, key, t)
 
     def advance(
         self, system: Any, influence: Influence, at: Point, metric: Metric, signs: Any
     ) -> tuple[Influence, Tree]:
         """Reduction, then transition: v <- df/dh v and new rows, at each sub-step [NBT, Alg. 1]."""
-        reduced = system.substeps[-1]
-        for substep, eps in zip(system.substeps, signs, strict=True):
-            v, w = self.reduce(reduced, influence, eps, metric)
-            following = linearise(substep, at)
-            memory = self.norms.carry(influence.memory, following, metric)
-            influence = Influence(jax.vmap(following.push)(v), w, following.rows, memory)
-            at, reduced = at._replace(h=following.h), substep
-        return influence, at.h
+        return advanced(self, system, influence, at, metric, signs)
 
     def reduce(
         self, substep: Any, influence: Influence, signs: Int8[Array, "rank n"], metric: Metric
@@ -77,10 +70,29 @@ class NoBackTrack:
         eps = signs.astype(influence.v.dtype)
         ruler = self.norms.ruler(influence.memory, influence, substep, metric)
         rows_v, rows_w = jax.vmap(lambda eps: influence.rows.reduce(substep, eps, self.norms, ruler))(eps)
-        norm_w = jnp.sqrt(jax.vmap(ruler.metric.norm2)(influence.w)).astype(eps.dtype)
-        rho, inverse = self.norms.scales(norm_w, ruler.state_norm(influence.v))
+        norm_w = ruler.form_norms(influence.w).astype(eps.dtype)
+        rho, inverse = self.norms.scales(norm_w, ruler.state_norms(influence.v))
         w = jax.tree.map(lambda w, row: each(inverse, w) + row, influence.w, rows_w)
         return rho[:, None] * influence.v + rows_v, w
+
+
+def signs_of(system: Any, terms: int, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, "terms n"], ...]:
+    """Independent signs for each sub-step, each term and each component of the state."""
+    return tuple(draws.signs(key, t, (terms, flat(h).size), tag) for tag in range(len(system.substeps)))
+
+
+def advanced(
+    estimator: Any, system: Any, influence: Influence, at: Point, metric: Metric, signs: Any
+) -> tuple[Influence, Tree]:
+    """Reduction, then transition, at each sub-step: v <- df/dh v, new rows, and what the norms remember."""
+    reduced = system.substeps[-1]
+    for substep, eps in zip(system.substeps, signs, strict=True):
+        v, w = estimator.reduce(reduced, influence, eps, metric)
+        following = linearise(substep, at)
+        memory = estimator.norms.carry(influence.memory, following, metric)
+        influence = Influence(jax.vmap(following.push)(v), w, following.rows, memory)
+        at, reduced = at._replace(h=following.h), substep
+    return influence, at.h
 
 
 def forgotten(influence: Influence) -> Influence:

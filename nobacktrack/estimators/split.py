@@ -9,12 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int8
 
-from .. import draws
-from ..configuration import at_least, configuration, static
-from ..immediate import linearise, no_rows
+from ..configuration import at_least, configuration, set_field, static
+from ..immediate import no_rows
 from ..norms import InvariantNorms, MetricNorms, Norms
 from ..protocol import Metric, Params, Point, Tree, flat
-from .nobacktrack import Influence, forgotten
+from .nobacktrack import Influence, advanced, forgotten, signs_of
 
 
 @configuration
@@ -30,7 +29,7 @@ class SplitNoBackTrack:
     norms: Norms = MetricNorms()
 
     def __post_init__(self) -> None:
-        at_least("blocks", self.blocks, 1)
+        set_field(self, "blocks", at_least("blocks", self.blocks, 1))
         if isinstance(self.norms, InvariantNorms):
             raise ValueError("norms: Appendix B needs the terms of the estimate whole; use SteadyNorms() with blocks")
 
@@ -57,35 +56,26 @@ class SplitNoBackTrack:
 
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, "blocks n"], ...]:
         """Signs of its own for each block."""
-        shape = (self.blocks, flat(h).size)
-        return tuple(draws.signs(key, t, shape, tag) for tag in range(len(system.substeps)))
+        return signs_of(system, self.blocks, h, key, t)
 
     def advance(
         self, system: Any, influence: Influence, at: Point, metric: Metric, signs: Any
     ) -> tuple[Influence, Tree]:
         """Reduction in each block, then transition, at each sub-step."""
-        reduced = system.substeps[-1]
-        for substep, eps in zip(system.substeps, signs, strict=True):
-            v, w = self.reduce(reduced, influence, eps, metric)
-            following = linearise(substep, at)
-            memory = self.norms.carry(influence.memory, following, metric)
-            influence = Influence(jax.vmap(following.push)(v), w, following.rows, memory)
-            at, reduced = at._replace(h=following.h), substep
-        return influence, at.h
+        return advanced(self, system, influence, at, metric, signs)
 
     def reduce(
         self, substep: Any, influence: Influence, signs: Int8[Array, "blocks n"], metric: Metric
     ) -> tuple[Array, Tree]:
         """The reduction step in each block, with the entries of w and of the rows that are its own."""
-
         ruler = self.norms.ruler(influence.memory, influence, substep, metric)
 
         def one(k: Array, v: Array, eps: Array) -> tuple[Array, Tree]:
             masks = self._masks(influence.w, k)
             rows_v, rows_w = influence.rows.restrict(masks).reduce(substep, eps, self.norms, ruler)
             w = jax.tree.map(jnp.multiply, influence.w, masks)
-            norm_w = jnp.sqrt(ruler.metric.norm2(w)).astype(v.dtype)
-            rho, inverse = self.norms.scales(norm_w, ruler.state_norm(v))
+            norm_w = ruler.form_norms(jax.tree.map(lambda leaf: leaf[None], w))[0].astype(v.dtype)
+            rho, inverse = self.norms.scales(norm_w, ruler.state_norms(v[None])[0])
             return rho * v + rows_v, jax.tree.map(lambda w, row: inverse.astype(w.dtype) * w + row, w, rows_w)
 
         v, w = jax.vmap(one)(jnp.arange(self.blocks), influence.v, signs.astype(influence.v.dtype))
@@ -96,7 +86,7 @@ class SplitNoBackTrack:
         return jax.tree.map(lambda leaf, block: (block == k).astype(leaf.dtype), tree, self._blocks(tree))
 
     def _blocks(self, tree: Tree) -> Tree:
-        """The block of each parameter: by turns along the first axis, each array starting where the one before it
+        """The block of each parameter: by turns along the first axis, each array starting where the last one
         stopped.
         """
         leaves, structure = jax.tree.flatten(tree)

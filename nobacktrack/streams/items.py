@@ -54,18 +54,18 @@ def whole(stream: Any) -> Chunk | None:
         return stream
     if isinstance(stream, (np.ndarray, jax.Array)):
         return Series(stream)
-    if isinstance(stream, tuple) and len(stream) == 2:
-        return Pairs(*stream)
-    if isinstance(stream, list):
+    if isinstance(stream, tuple) and 2 <= len(stream) <= 4:
+        return Pairs(*(np.asarray(part) if isinstance(part, list) else part for part in stream))
+    if isinstance(stream, list) and not any(isinstance(item, tuple) or item is RESET for item in stream):
         return Series(np.asarray(stream))
-    if isinstance(stream, (str, bytes)) or not isinstance(stream, Iterable):
+    if isinstance(stream, (str, bytes, dict)) or not isinstance(stream, Iterable):
         raise ValueError(f"stream: expected an array, a pair of arrays or an iterator, not {type(stream).__name__}")
     return None
 
 
 def size(chunk: Chunk) -> int:
     """How many items a chunk holds."""
-    return length(chunk.values if isinstance(chunk, Series) else chunk.x)
+    return length(chunk)
 
 
 def part(chunk: Chunk, start: int, stop: int) -> Chunk:
@@ -73,24 +73,18 @@ def part(chunk: Chunk, start: int, stop: int) -> Chunk:
     return jax.tree.map(lambda leaf: leaf[start:stop], chunk)
 
 
-def checked(chunk: Chunk, system: Any, offset: int = 0) -> Chunk:
-    """A chunk as arrays that belong to the system's spaces; BadItem names the argument and the index in the stream."""
-    try:
-        if isinstance(chunk, Series):
-            values = system.input_space.check(chunk.values, "stream", many=True)
-            system.target_space.check(chunk.values, "stream", many=True)
-            return Series(values, _flags(chunk.reset, length(values), "reset"))
+def checked(chunk: Chunk, system: Any) -> Chunk:
+    """A chunk as arrays that belong to the system's spaces; BadItem names the argument and the index."""
+    if isinstance(chunk, Pairs):
         return _checked_pairs(chunk, system)
-    except BadItem as error:
-        if error.index is None or offset == 0:
-            raise
-        message = str(error).replace(f"at index {error.index}", f"at index {error.index + offset}")
-        raise BadItem(message, error.index + offset) from None
+    values = system.input_space.check(chunk.values, "stream", many=True)
+    system.target_space.check(chunk.values, "stream", many=True)
+    return Series(values, _flags(chunk.reset, length(values), "reset"))
 
 
 def _checked_pairs(chunk: Pairs, system: Any) -> Pairs:
     x = system.input_space.check(chunk.x, "x", many=True)
-    count = length(x)
+    count = length((x, chunk.y))
     reset, seen = _flags(chunk.reset, count, "reset"), _flags(chunk.seen, count, "seen")
     if chunk.y is None or (seen is not None and not seen.any()):
         return Pairs(x, None, None, reset)
@@ -117,77 +111,147 @@ def _flags(flags: Any, count: int, name: str) -> np.ndarray | None:
     return flags
 
 
-def cut(stream: Iterable[Any], count: int, system: Any) -> Iterator[Chunk]:
-    """An iterator of items or chunks as chunks of `count` items (the last one of a kind may be shorter)."""
-    pieces: list[Chunk] = []
-    for piece in _pieces(stream, count, system):
-        if pieces and not _same_kind(pieces[-1], piece):
-            yield _joined(pieces)
-            pieces = []
-        pieces.append(piece)
-        if sum(map(size, pieces)) >= count:
-            joined = _joined(pieces)
-            stop = size(joined) // count * count
-            yield from (part(joined, i, i + count) for i in range(0, stop, count))
-            pieces = [part(joined, stop, size(joined))] if stop < size(joined) else []
-    if pieces:
-        yield _joined(pieces)
+class Cutter:
+    """Cuts a stream of items and chunks into chunks of `count` items (the last one of a kind may be shorter).
 
+    Every item is checked as it comes. A bad one raises BadItem with its index in the stream; what came before it is
+    in `rest`.
+    """
 
-def _pieces(stream: Iterable[Any], count: int, system: Any) -> Iterator[Chunk]:
-    """Chunks as they come, single items gathered up to `count`."""
-    singles: list[Any] = []
-    resets: list[bool] = []
-    pending = False
-    for item in stream:
-        if item is RESET:
-            pending = True
-            continue
-        chunk = _as_chunk(item, system)
-        kind_changes = singles and isinstance(item, tuple) != isinstance(singles[-1], tuple)
-        if singles and (chunk is not None or kind_changes):
-            yield _stacked(singles, resets)
-            singles, resets = [], []
+    def __init__(self, count: int, system: Any):
+        self.count, self.system = count, system
+        self.place = 0
+        self.pieces: list[Chunk] = []
+        self.items: list[Any] = []
+        self.resets: list[bool] = []
+        self.held = 0
+        self.begins = False
+
+    def chunks(self, stream: Iterable[Any]) -> Iterator[Chunk]:
+        for item in stream:
+            if item is RESET:
+                self.begins = True
+                continue
+            yield from self._take(item)
+        yield from self.rest()
+
+    def rest(self) -> Iterator[Chunk]:
+        """What has been taken and not given yet."""
+        self._settle()
+        if self.pieces:
+            yield _joined(self.pieces)
+        self.pieces, self.held = [], 0
+
+    def _take(self, item: Any) -> Iterator[Chunk]:
+        chunk, error = self._chunk(item)
         if chunk is None:
-            singles.append(item)
-            resets.append(pending)
-        else:
-            yield _begun(chunk) if pending else chunk
-        pending = False
-        if len(singles) == count:
-            yield _stacked(singles, resets)
-            singles, resets = [], []
-    if singles:
-        yield _stacked(singles, resets)
+            if self.items and isinstance(item, tuple) != isinstance(self.items[-1], tuple):
+                yield from self.rest()
+            self.items.append(self._single(item))
+            self.resets.append(self.begins)
+            self.place, self.held, self.begins = self.place + 1, self.held + 1, False
+        elif size(chunk):
+            chunk = _begun(chunk) if self.begins else chunk
+            self._settle()
+            if self.pieces and not _same_kind(self.pieces[-1], chunk):
+                yield from self.rest()
+            self.pieces.append(chunk)
+            self.place, self.held, self.begins = self.place + size(chunk), self.held + size(chunk), False
+        if self.held >= self.count:
+            yield from self._full()
+        if error is not None:
+            raise error
+
+    def _full(self) -> Iterator[Chunk]:
+        self._settle()
+        joined = _joined(self.pieces)
+        stop = self.held // self.count * self.count
+        self.pieces = [part(joined, stop, self.held)] if stop < self.held else []
+        self.held -= stop
+        yield from (part(joined, i, i + self.count) for i in range(0, stop, self.count))
+
+    def _settle(self) -> None:
+        """Single items become a piece."""
+        if self.items:
+            piece = _stacked(self.items, self.resets, self.place - len(self.items))
+            self.items, self.resets = [], []
+            if self.pieces and not _same_kind(self.pieces[-1], piece):
+                piece = _alike(piece, self.pieces[-1])
+            self.pieces.append(piece)
+
+    def _chunk(self, item: Any) -> tuple[Chunk | None, BadItem | None]:
+        """The item as a checked chunk (None if it is a single one), cut before a bad item, with its error."""
+        if not isinstance(item, (Series, Pairs)):
+            rank = getattr(self.system.input_space, "rank", None)
+            if rank is None or not isinstance(item, (np.ndarray, jax.Array)) or item.ndim <= rank:
+                return None, None
+            item = Series(item)
+        raw, error = jax.tree.map(np.asarray, item), None
+        while True:
+            try:
+                return checked(raw, self.system), error
+            except BadItem as found:
+                error = _placed(found, self.place)
+                if not found.index:
+                    return part(jax.tree.map(np.asarray, raw), 0, 0), error
+                raw = part(raw, 0, found.index)
+
+    def _single(self, item: Any) -> Any:
+        """A value or a pair, checked."""
+        try:
+            if not isinstance(item, tuple):
+                return self._known(item, "stream", self.system.target_space)
+            if len(item) != 2:
+                raise BadItem(f"stream: an item is a value or a pair (x, y), not a tuple of {len(item)}")
+            x, y = item
+            x = self._known(x, "x", self.system.input_space)
+            return x, None if y is None else self._known(y, "y", self.system.target_space)
+        except BadItem as error:
+            raise _placed(error, self.place) from None
+
+    def _known(self, value: Any, name: str, space: Any) -> Any:
+        quick = type(value) is int and 0 <= value < getattr(space, "size", 0) and space.rank == 0
+        return value if quick else space.check(value, name, many=False)
 
 
-def _as_chunk(item: Any, system: Any) -> Chunk | None:
-    """The item of an iterator as a chunk, or None if it is a single value or pair."""
-    if isinstance(item, (Series, Pairs)):
-        return item
-    rank = getattr(system.input_space, "rank", None)
-    if rank is not None and isinstance(item, (np.ndarray, jax.Array)) and item.ndim > rank:
-        return Series(item)
-    return None
+def _placed(error: BadItem, offset: int) -> BadItem:
+    """The error with the index in the stream."""
+    index = offset + (error.index or 0)
+    name, colon, rest = str(error).partition(":")
+    return BadItem(f"{name.split(' at index ')[0]} at index {index}{colon}{rest}", index)
 
 
-def _stacked(items: list[Any], resets: list[bool]) -> Chunk:
+def _alike(piece: Chunk, other: Chunk) -> Chunk:
+    """A piece with the flags that another one has, so that both can be joined."""
+    if type(piece) is type(other) and piece.reset is None and other.reset is not None:
+        piece = piece._replace(reset=np.zeros(size(piece), bool))
+    return piece
+
+
+def _stacked(items: list[Any], resets: list[bool], place: int) -> Chunk:
     """Single values or pairs as one chunk."""
     reset = np.asarray(resets) if any(resets) else None
     if not isinstance(items[0], tuple):
-        return Series(_stack(items), reset)
+        return Series(_stack(items, "stream", place), reset)
     xs, ys = zip(*items, strict=True)
     seen = np.asarray([y is not None for y in ys])
+    x = _stack(xs, "x", place)
     if not seen.any():
-        return Pairs(_stack(xs), None, None, reset)
+        return Pairs(x, None, None, reset)
     stand_in = ys[int(np.argmax(seen))]
-    y = _stack([stand_in if y is None else y for y in ys])
-    return Pairs(_stack(xs), y, None if seen.all() else seen, reset)
+    y = _stack([stand_in if y is None else y for y in ys], "y", place)
+    return Pairs(x, y, None if seen.all() else seen, reset)
 
 
-def _stack(values: Any) -> Tree:
+def _stack(values: Any, name: str, place: int) -> Tree:
     if isinstance(values[0], (int, float, np.number)):
         return np.asarray(values)
+    shapes = [jax.tree.map(np.shape, value) for value in values]
+    for i, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            raise BadItem(
+                f"{name} at index {place + i}: shapes {shape}, but those before it had {shapes[0]}", place + i
+            )
     return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *values)
 
 

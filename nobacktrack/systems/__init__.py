@@ -1,6 +1,6 @@
 """What is trained."""
 
 from .graphs import Graph
-from .recurrent import RNN, LeakyRNN
+from .recurrent import RNN, LeakyRNN, Recurrent
 
-__all__ = ["RNN", "Graph", "LeakyRNN"]
+__all__ = ["RNN", "Graph", "LeakyRNN", "Recurrent"]

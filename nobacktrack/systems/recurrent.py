@@ -7,7 +7,7 @@ Jacobian (`immediate.py`).
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Literal
 
 import jax
@@ -24,7 +24,7 @@ ACTIVATIONS = {"sigmoid": jax.nn.sigmoid, "tanh": jnp.tanh}
 
 
 @configuration
-class Recurrent:
+class Recurrent(ABC):
     """What all cells share: theta of shape (units, gates, 1 + fan-in) with rows [bias | recurrent | input], phi of
     shape (outputs, 1 + units).
 
@@ -43,11 +43,16 @@ class Recurrent:
     packed: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        at_least("units", self.units, 1)
+        set_field(self, "units", at_least("units", self.units, 1))
+        for name in ("symbols", "inputs", "outputs"):
+            if getattr(self, name) is not None:
+                set_field(self, name, at_least(name, getattr(self, name), 2 if name == "symbols" else 1))
         if self.activation not in ACTIVATIONS:
             raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, not {self.activation!r}")
         if self.graph is not None and not isinstance(self.graph, Graph):
             set_field(self, "graph", Graph(self.graph, self.units))
+        if self.graph is not None and self.graph.units != self.units:
+            raise ValueError(f"graph: it has {self.graph.units} units, the network {self.units}")
         _ = self.input_space, self.readout  # refuse a system without ends
 
     @property
@@ -144,7 +149,7 @@ class Recurrent:
         )
         phi = jnp.zeros((self.target_space.size, 1 + self.units), dtype)
         h = jnp.zeros(self.components * self.units, dtype)
-        return Params(theta, phi, Fixed(h, self.constants(constants, dtype))), h
+        return Params(theta, phi, Fixed(h, constants=self.constants(constants, dtype))), h
 
     def evolve(self, params: Params, h: Float[Array, " n"], x: Array) -> Float[Array, " n"]:
         """h' = f(theta, h, x)."""

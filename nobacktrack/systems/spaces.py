@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 import jax
 import numpy as np
 
-from ..configuration import at_least, configuration, static
+from ..configuration import at_least, configuration, set_field, static
 from ..errors import BadItem
 
 
@@ -28,7 +28,7 @@ class Symbols:
     size: int = static()
 
     def __post_init__(self) -> None:
-        at_least("symbols", self.size, 2)
+        set_field(self, "size", at_least("symbols", self.size, 2))
 
     def check(self, values: Any, name: str, *, many: bool) -> np.ndarray:
         array = np.asarray(values)
@@ -55,7 +55,7 @@ class Vectors:
     size: int = static()
 
     def __post_init__(self) -> None:
-        at_least("inputs and outputs", self.size, 1)
+        set_field(self, "size", at_least("inputs and outputs", self.size, 1))
 
     def check(self, values: Any, name: str, *, many: bool) -> np.ndarray:
         array = np.asarray(values)
@@ -93,7 +93,10 @@ class Anything:
 
 def length(values: Any) -> int:
     """How many items a checked tree of arrays with a leading time axis holds."""
-    return len(jax.tree.leaves(values)[0])
+    leaves = jax.tree.leaves(values)
+    if not leaves:
+        raise BadItem("stream: neither inputs nor targets")
+    return len(leaves[0])
 
 
 def _place(index: int | None) -> str:

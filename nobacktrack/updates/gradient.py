@@ -6,10 +6,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from ..configuration import as_rate, configuration, rate_at, set_field, static
+from ..configuration import as_rate, configuration, expect_part, rate_at, set_field, static
 from ..protocol import Evidence, Layout, Metric, Tree
 from .metrics import Euclidean
 
@@ -45,6 +46,9 @@ class Optax:
 
     tx: optax.GradientTransformation = static()
 
+    def __post_init__(self) -> None:
+        expect_part(self.tx, "tx", "update", "an optax optimiser")
+
     def init(self, params: Tree, layout: Layout) -> Tree:
         return self.tx.init(params)
 
@@ -68,6 +72,10 @@ class Frozen:
 
     update: Any = None
     where: Any = True
+
+    def __post_init__(self) -> None:
+        if self.update is None and isinstance(self.where, np.ndarray | jax.Array) and np.ndim(self.where) > 0:
+            raise ValueError("where: a mask needs an update for the parameters that are free, Frozen(update, where)")
 
     def init(self, params: Tree, layout: Layout) -> Tree:
         return () if self.update is None else self.update.init(params, layout)

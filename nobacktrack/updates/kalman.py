@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..configuration import InverseSqrt, as_rate, configuration, rate_at, set_field
+from ..configuration import InverseSqrt, as_number, as_rate, configuration, expect_part, rate_at, set_field
 from ..guards import replacement
 from ..protocol import Evidence, Layout, Tree
 from .metrics import Kind, Mahalanobis, QuasiDiagonal
@@ -61,8 +61,10 @@ class Kalman:
 
     def __post_init__(self) -> None:
         set_field(self, "decay", as_rate(self.decay, "decay"))
-        if isinstance(self.prior, (int, float)) and not 0 <= self.prior < float("inf"):
-            raise ValueError(f"prior must be a finite number >= 0, not {self.prior!r}")
+        if self.prior is not None:
+            as_number(self.prior, "prior")
+        expect_part(self.metric, "metric", "solve", "a reduction such as nbt.QuasiDiagonal()")
+        expect_part(self.fisher, "fisher", "vectors", "nbt.OuterProduct() or nbt.ExactFisher()")
 
     def init(self, params: Tree, layout: Layout) -> Filter:
         dtype = jax.tree.leaves(params)[0].dtype
