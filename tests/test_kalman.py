@@ -8,11 +8,10 @@ from systems import outside_path, symbol_inputs
 
 import nobacktrack as nbt
 from nobacktrack import checks
-from nobacktrack.protocol import Layout
+from nobacktrack.configuration import configuration
 from nobacktrack.updates.metrics import Arrow
 
 STREAM = nbt.streams.anbn(1, 5, length=60, seed=0)
-PACKED = Layout(packed=True, units=3)
 
 
 def start(learner, seed=0, scale=1.0):
@@ -370,3 +369,68 @@ def test_steady_norms_need_a_cell():
 
 
 # --- invariance: the same run in other coordinates of theta and h ---------------------------------------------------
+
+
+@configuration
+class Seen(nbt.LeakyRNN):
+    """The leaky RNN in other coordinates: h~ = d h + s, and theta~ = kappa theta, kappa being a number for each entry
+    of the fan-in.
+    """
+
+    def coordinates(self):
+        d = jnp.array([3.0, 0.5, 2.0, 7.0])[: self.units]
+        s = jnp.array([1.0, -2.0, 0.3, 5.0])[: self.units]
+        kappa = jnp.array([2.0, 0.3, 5.0, 1.5, 0.7, 4.0, 0.2, 3.0])[: 1 + self.units + 3]
+        return d, s, kappa
+
+    def activity(self, own):
+        d, s, _ = self.coordinates()
+        return super().activity((own - s[None, :]) / d[None, :])
+
+    def fan_in(self, activity, x):
+        return super().fan_in(activity, x) / self.coordinates()[2]
+
+    def hear(self, activity):
+        return activity / self.coordinates()[2][1 : 1 + self.units]
+
+    def pointwise(self, a, own, constants):
+        d, s, _ = self.coordinates()
+        plain = super().pointwise(a, (own - s[None, :]) / d[None, :], constants)
+        return d[None, :] * plain + s[None, :]
+
+
+def trajectory(system, norms, rank, scale):
+    """theta and h over 50 steps of learning; Lambda is an initial J, which the map transforms along."""
+    first = Arrow(*(4.0 * jnp.ones((4, 1, k)) for k in (1, 7, 7)))
+    first = first._replace(m0i=0 * first.m0i)
+    squares = scale**2
+    seen = Arrow(first.m00 / squares[:1], first.m0i, first.mii / squares[1:])
+    update = nbt.Apart(theta=nbt.Kalman(prior=0.0, information=(seen,)), phi=nbt.Kalman())
+    learner = nbt.Learner(system, nbt.NoBackTrack(rank=rank, norms=norms), update)
+    plain = nbt.Learner(nbt.LeakyRNN(units=4, symbols=3), nbt.RTRL(), nbt.SGD(0.1)).init(0, dtype=jnp.float64)
+    h = plain.h
+    if isinstance(system, Seen):
+        d, s, _ = system.coordinates()
+        h = d * h + s
+    state = learner.init(
+        0, theta=plain.params.theta * scale, h=h, constants=plain.params.fixed.constants, dtype=jnp.float64
+    )
+    path = []
+    for y in STREAM[:50]:
+        state, _ = learner.step(state, y)
+        path.append((state.params.theta / scale, state.h))
+    return path
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize(("norms", "invariant"), [(nbt.InvariantNorms(), True), (nbt.MetricNorms(), False)], ids=repr)
+def test_appendix_b_gives_the_same_run_in_other_coordinates_of_theta_and_h(norms, invariant, rank, relaxed):
+    system = Seen(units=4, symbols=3)
+    d, s, kappa = system.coordinates()
+    one = trajectory(nbt.LeakyRNN(units=4, symbols=3), norms, rank, jnp.ones(8))
+    other = trajectory(system, norms, rank, kappa)
+    theta_gap = max(float(jnp.abs(a - b).max()) for (a, _), (b, _) in zip(one, other, strict=True))
+    h_gap = max(float(jnp.abs(a - (b - s) / d).max()) for (_, a), (_, b) in zip(one, other, strict=True))
+    moved = float(jnp.abs(one[-1][0] - one[0][0]).max())
+    assert moved > 0.05
+    assert max(theta_gap, h_gap) <= 1e-9 if invariant else max(theta_gap, h_gap) > 1e-4

@@ -1,6 +1,7 @@
 """Proposition 1 and Appendix A, exactly: means and variances by enumeration against the formulas."""
 
 import itertools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -70,7 +71,7 @@ def test_any_norm_mean_second_moment_and_variance():
     """The same identities in norms |v|^2 = v^T M v, in which the scales are then optimal."""
     roots = [jax.random.normal(jax.random.key(s), (n, n), jnp.float64) for s, n in ((7, ROWS), (8, COLUMNS))]
     metric_v, metric_w = (root @ root.T for root in roots)
-    metrics = {"metric_v": metric_v, "metric_w": metric_w}
+    metrics: dict[str, Any] = {"metric_v": metric_v, "metric_w": metric_w}
 
     def moments(signs):
         estimate = jnp.outer(*reduction.reduce(V, W, signs, **metrics))

@@ -35,6 +35,13 @@ class Method(StrEnum):
     bptt = "bptt"
 
 
+class Move(StrEnum):
+    """Updates by name."""
+
+    kalman = "kalman"
+    sgd = "sgd"
+
+
 Checkpoint = Annotated[Path | None, typer.Option(help="Save the learner to this file, at the end and on the way.")]
 Every = Annotated[int, typer.Option(min=1, help="Characters between two saves.")]
 Json = Annotated[
@@ -49,7 +56,8 @@ def train(
     estimator: Annotated[Method, typer.Option(help="How the gradient is estimated.")] = Method.nobacktrack,
     rank: Annotated[int, typer.Option(min=1, help="Rank of NoBackTrack.")] = 1,
     depth: Annotated[int, typer.Option(min=1, help="Block length of truncated BPTT.")] = 15,
-    rate: Annotated[float, typer.Option(min=0, help="Rate c, in c / sqrt(t).")] = 0.1,
+    update: Annotated[Move, typer.Option(help="How the parameters move.")] = Move.kalman,
+    rate: Annotated[float, typer.Option(min=0, help="c in c / sqrt(t): the rate of sgd, the decay of kalman.")] = 0.1,
     seed: Annotated[int, typer.Option(help="Seed of the initial weights and of the signs.")] = 0,
     checkpoint: Checkpoint = None,
     checkpoint_every: Every = 1_000_000,
@@ -65,7 +73,8 @@ def train(
         Method.rtrl: nbt.RTRL,
         Method.bptt: lambda: nbt.TruncatedBPTT(depth=depth),
     }[estimator]()
-    learner = nbt.Learner(system, method, nbt.SGD(nbt.inverse_sqrt(rate)))
+    schedule = nbt.inverse_sqrt(rate)
+    learner = nbt.Learner(system, method, nbt.Kalman(decay=schedule) if update == Move.kalman else nbt.SGD(schedule))
     notes = {"stream": str(stream), "alphabet": alphabet}
     _learn(learner, learner.init(seed), symbols, notes, checkpoint, checkpoint_every, json)
 

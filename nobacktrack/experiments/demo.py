@@ -18,12 +18,14 @@ RANGE = (1, 32)
 
 
 def methods() -> dict[str, nbt.Learner]:
-    """What is compared: the same network, two estimators of its gradient."""
+    """What is compared: the same network, Kalman NoBackTrack at two ranks, and truncated BPTT at its best rate c/sqrt
+    t.
+    """
     system = nbt.LeakyRNN(units=20, symbols=3)
     return {
-        "NoBackTrack, rank 1": nbt.Learner(system, nbt.NoBackTrack(rank=1), nbt.SGD(nbt.inverse_sqrt(0.1))),
-        "NoBackTrack, rank 10": nbt.Learner(system, nbt.NoBackTrack(rank=10), nbt.SGD(nbt.inverse_sqrt(0.1))),
-        "truncated BPTT(15)": nbt.Learner(system, nbt.TruncatedBPTT(depth=15), nbt.SGD(nbt.inverse_sqrt(0.3))),
+        "NoBackTrack, rank 1": nbt.Learner(system, nbt.NoBackTrack(rank=1), nbt.Kalman()),
+        "NoBackTrack, rank 10": nbt.Learner(system, nbt.NoBackTrack(rank=10), nbt.Kalman()),
+        "truncated BPTT(15)": nbt.Learner(system, nbt.TruncatedBPTT(depth=15), nbt.SGD(nbt.inverse_sqrt(1.0))),
     }
 
 
