@@ -24,6 +24,9 @@ def main() -> None:
         ("NoBackTrack, rank 1", nbt.NoBackTrack(), nbt.SGD(0.1)),
         ("NoBackTrack, rank 10", nbt.NoBackTrack(rank=10), nbt.SGD(0.1)),
         ("split in 10 blocks", nbt.SplitNoBackTrack(blocks=10), nbt.SGD(0.1)),
+        ("NoBackTrack, rank 1, Kalman", nbt.NoBackTrack(), nbt.Kalman()),
+        ("NoBackTrack, rank 10, Kalman", nbt.NoBackTrack(rank=10), nbt.Kalman()),
+        ("NoBackTrack, rank 1, Kalman, foresight norms", nbt.NoBackTrack(norms=nbt.ForesightNorms()), nbt.Kalman()),
         ("RTRL", nbt.RTRL(), nbt.SGD(0.1)),
     ]
     print("| flops per parameter (times the network alone) | " + " | ".join(f"n = {n}" for n in UNITS) + " |")

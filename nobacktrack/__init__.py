@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .errors import BadItem, Divergence
     from .estimators import RTRL, NoBackTrack, SlidingBPTT, SplitNoBackTrack, TruncatedBPTT
     from .learner import Apart, Learner, System
-    from .norms import EuclideanNorms, InvariantNorms, MetricNorms, SteadyNorms, Unscaled
+    from .norms import EuclideanNorms, ForesightNorms, InvariantNorms, MetricNorms, Unscaled
     from .protocol import Info, Params, State
     from .streams.items import RESET, Pairs, Series
     from .systems import RNN, Graph, LeakyRNN, Recurrent
@@ -40,7 +40,7 @@ _MODULES = {
     "errors": ("BadItem", "Divergence"),
     "estimators": ("RTRL", "NoBackTrack", "SlidingBPTT", "SplitNoBackTrack", "TruncatedBPTT"),
     "learner": ("Apart", "Learner", "System"),
-    "norms": ("EuclideanNorms", "InvariantNorms", "MetricNorms", "SteadyNorms", "Unscaled"),
+    "norms": ("EuclideanNorms", "InvariantNorms", "MetricNorms", "ForesightNorms", "Unscaled"),
     "protocol": ("Info", "Params", "State"),
     "streams.items": ("RESET", "Pairs", "Series"),
     "systems": ("RNN", "Graph", "LeakyRNN", "Recurrent"),
@@ -72,6 +72,7 @@ __all__ = [
     "Divergence",
     "EuclideanNorms",
     "ExactFisher",
+    "ForesightNorms",
     "Frozen",
     "Full",
     "Graph",
@@ -93,7 +94,6 @@ __all__ = [
     "SlidingBPTT",
     "SplitNoBackTrack",
     "State",
-    "SteadyNorms",
     "System",
     "TruncatedBPTT",
     "Unscaled",

@@ -28,11 +28,11 @@ HEADER = "nobacktrack"
 # The classes that a file may name: nothing else is ever made of one.
 _RECORDS = (
     *(protocol.State, protocol.Params, protocol.Fixed, protocol.Moves, protocol.Point),
-    *(immediate.CellRows, immediate.PointRows, nobacktrack.Influence, bptt.Window, bptt.Block),
+    *(immediate.CellRows, immediate.PointRows, nobacktrack.Influence, bptt.Window, bptt.Block, norms.Outlook),
 )
 _CONFIGURATIONS = (
     *(learner.Learner, learner.Apart, configuration.InverseSqrt, norms.EuclideanNorms),
-    *(norms.MetricNorms, norms.InvariantNorms, norms.SteadyNorms, norms.Unscaled),
+    *(norms.MetricNorms, norms.InvariantNorms, norms.ForesightNorms, norms.Unscaled),
     *(getattr(module, name) for module in (systems, estimators, updates) for name in module.__all__),
 )
 _CLASSES = {cls.__name__: cls for cls in (*_RECORDS, *_CONFIGURATIONS)}

@@ -19,6 +19,7 @@ from .reduction import balance
 from .updates.metrics import Euclidean
 
 CANCELLATION = 1e-3
+LEAST_WORTH = 1e-4
 
 
 class Ruler(NamedTuple):
@@ -61,6 +62,10 @@ class Norms(Protocol):
         """What it remembers of a state that no parameter has touched."""
         ...
 
+    def observe(self, memory: Any, dl_dh: Float[Array, " n"]) -> Tree:
+        """What it remembers after a target."""
+        ...
+
     def ruler(self, memory: Any, influence: Any, substep: Any, metric: Metric) -> Ruler:
         """How to measure at this reduction."""
         ...
@@ -79,6 +84,9 @@ class Plain:
 
     def init(self, h: Float[Array, " n"]) -> Tree:
         return ()
+
+    def observe(self, memory: Any, dl_dh: Float[Array, " n"]) -> Tree:
+        return memory
 
     def ruler(self, memory: Any, influence: Any, substep: Any, metric: Metric) -> Ruler:
         return Ruler(metric, jnp.ones_like(influence.v[0]))
@@ -116,7 +124,8 @@ class InvariantNorms(Plain):
     """|w|^2 = w^T J^-1 w and |v|^2 = sum_i v_i^2 / C_i with C = diag(G~ J^-1 G~^T), J being J + Lambda [NBT, Appendix
     B].
 
-    Invariant under reparameterisation, but its scales feed on their own noise (docs/kalman.md): prefer `SteadyNorms`.
+    Invariant under reparameterisation, but its scales feed on their own noise (docs/kalman.md): prefer
+    `ForesightNorms`.
     """
 
     def ruler(self, memory: Any, influence: Any, substep: Any, metric: Metric) -> Ruler:
@@ -133,23 +142,49 @@ class InvariantNorms(Plain):
         return Ruler(metric, _reciprocal(c))
 
 
-@configuration
-class SteadyNorms(Plain):
-    """As in Appendix B, but C is carried by the recursion of a variance, C' = (df/dh)^2 C + |w_i|^2, which no sign
-    touches.
-
-    Invariant under diagonal affine maps of h and maps of theta within the metric's class, like Appendix B, and
-    stable. For cells only.
+class Outlook(NamedTuple):
+    """What `ForesightNorms` remembers of each component of h: its variance C, its worth q, and the mean of
+    (dl/dh)^2.
     """
 
-    def init(self, h: Float[Array, " n"]) -> Float[Array, " n"]:
-        return jnp.zeros_like(h)
+    variance: Float[Array, " n"]
+    worth: Float[Array, " n"]
+    urgency: Float[Array, " n"]
 
-    def ruler(self, memory: Float[Array, " n"], influence: Any, substep: Any, metric: Metric) -> Ruler:
-        return Ruler(metric, _reciprocal(memory))
 
-    def carry(self, memory: Float[Array, " n"], following: Any, metric: Metric) -> Float[Array, " n"]:
-        return following.push_squared(memory) + following.rows.norms(metric) ** 2
+@configuration
+class ForesightNorms(Plain):
+    """v is measured by what it will do to the losses to come: |v|^2 = sum_i q_i v_i^2 with q = E[(dl/dh)^2 + horizon
+    (df/dh)^2T q].
+
+    q is the diagonal of a discounted observability Gramian, followed at a `pace`; w is measured in the metric of
+    theta. No sign touches q. Invariant like Appendix B: q and 1/C go by the same rule when h is rescaled, C' =
+    (df/dh)^2 C + |w_i|^2 being the variance that h owes to the uncertainty of theta. For cells only; two more passes
+    over theta a step.
+    """
+
+    horizon: float = 0.99
+    pace: float = 0.01
+
+    def init(self, h: Float[Array, " n"]) -> Outlook:
+        return Outlook(*(jnp.zeros_like(h) for _ in Outlook._fields))
+
+    def observe(self, memory: Outlook, dl_dh: Float[Array, " n"]) -> Outlook:
+        return memory._replace(urgency=memory.urgency + self.pace * (dl_dh**2 - memory.urgency))
+
+    def ruler(self, memory: Outlook, influence: Any, substep: Any, metric: Metric) -> Ruler:
+        """A component of no known worth is not free: it costs a small part of the mean worth of a standard
+        deviation.
+        """
+        mean = jnp.mean(memory.worth * memory.variance)
+        least = LEAST_WORTH * jnp.where(mean > 0, mean, 1) * _reciprocal(memory.variance)
+        return Ruler(metric, memory.worth + least)
+
+    def carry(self, memory: Outlook, following: Any, metric: Metric) -> Outlook:
+        variance = following.push_squared(memory.variance) + following.rows.norms(metric) ** 2
+        (later,) = jax.linear_transpose(following.push_squared, memory.worth)(memory.worth)
+        worth = memory.worth + self.pace * (memory.urgency + self.horizon * later - memory.worth)
+        return Outlook(variance, worth, memory.urgency)
 
 
 def _inner(w: Tree, raised: Tree) -> Float[Array, "rank rank"]:

@@ -15,8 +15,8 @@ from nobacktrack.engines import reference
 from nobacktrack.streams.items import Series
 
 
-def flops_per_parameter(estimator, units):
-    learner = nbt.Learner(nbt.RNN(units=units, symbols=3), estimator, nbt.SGD(0.1))
+def flops_per_parameter(estimator, units, update=None):
+    learner = nbt.Learner(nbt.RNN(units=units, symbols=3), estimator, update or nbt.SGD(0.1))
     state = jax.eval_shape(lambda: learner.init(0))
     return nbt.checks.step_flops(learner, state, jax.ShapeDtypeStruct((), jnp.int32))
 
@@ -29,8 +29,16 @@ def test_a_step_costs_a_constant_per_parameter(estimator):
     assert max(costs) / min(costs) <= 1.15
 
 
+@pytest.mark.parametrize("norms", [nbt.MetricNorms(), nbt.ForesightNorms()], ids=repr)
+@pytest.mark.parametrize("metric", [nbt.QuasiDiagonal(), nbt.Diagonal()], ids=repr)
+def test_a_kalman_step_costs_a_constant_per_parameter(metric, norms):
+    estimator, update = nbt.NoBackTrack(norms=norms), nbt.Kalman(metric=metric)
+    costs = [flops_per_parameter(estimator, units, update)[0] for units in (32, 128, 512)]
+    assert max(costs) / min(costs) <= 1.15
+
+
 def test_a_step_costs_a_few_runs_of_the_network():
-    assert flops_per_parameter(nbt.NoBackTrack(), 512)[1] < 9
+    assert flops_per_parameter(nbt.NoBackTrack(), 512)[1] < 12
 
 
 def test_rtrl_costs_n_squared_per_parameter():

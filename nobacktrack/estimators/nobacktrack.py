@@ -51,7 +51,8 @@ class NoBackTrack:
         """dl/dtheta = (1/K) sum_k (H v_k) w_k + sum_i H_i w_i, with H = dl/dh [NBT, Alg. 1, update step]."""
         along = influence.v @ dl_dh / self.rank
         immediate = influence.rows.pull(system.substeps[-1], dl_dh)
-        return influence, jax.tree.map(lambda w, row: mix(along, w) + row, influence.w, immediate), True
+        gradient = jax.tree.map(lambda w, row: mix(along, w) + row, influence.w, immediate)
+        return influence._replace(memory=self.norms.observe(influence.memory, dl_dh)), gradient, True
 
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, "rank n"], ...]:
         """The signs eps, for each sub-step and each of the K terms."""

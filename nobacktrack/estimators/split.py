@@ -31,7 +31,9 @@ class SplitNoBackTrack:
     def __post_init__(self) -> None:
         set_field(self, "blocks", at_least("blocks", self.blocks, 1))
         if isinstance(self.norms, InvariantNorms):
-            raise ValueError("norms: Appendix B needs the terms of the estimate whole; use SteadyNorms() with blocks")
+            raise ValueError(
+                "norms: Appendix B needs the terms of the estimate whole; use ForesightNorms() with blocks"
+            )
 
     def init(self, system: Any, at: Point) -> Influence:
         v = jnp.zeros((self.blocks, flat(at.h).size), flat(at.h).dtype)
@@ -48,11 +50,8 @@ class SplitNoBackTrack:
         along = influence.v @ dl_dh
         immediate = influence.rows.pull(system.substeps[-1], dl_dh)
         factors = jax.tree.map(lambda block: along[block], self._blocks(influence.w))
-        return (
-            influence,
-            jax.tree.map(lambda f, w, row: f.astype(w.dtype) * w + row, factors, influence.w, immediate),
-            True,
-        )
+        gradient = jax.tree.map(lambda f, w, row: f.astype(w.dtype) * w + row, factors, influence.w, immediate)
+        return influence._replace(memory=self.norms.observe(influence.memory, dl_dh)), gradient, True
 
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, "blocks n"], ...]:
         """Signs of its own for each block."""

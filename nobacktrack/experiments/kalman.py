@@ -1,8 +1,8 @@
-"""Kalman NoBackTrack on a^n b^n[1;32]: ranks, exact gradients, truncated BPTT and norms, over seeds. The tables of
-docs/kalman.md.
+"""Kalman NoBackTrack on a^n b^n[1;32], over seeds: ranks, exact gradients, truncated BPTT, norms. See docs/kalman.md.
 
-    python -m nobacktrack.experiments.kalman methods | norms | tanh   [--seeds 8] [--length 1000000] [--out
-    out/kalman.json]
+    python -m nobacktrack.experiments.kalman methods
+    python -m nobacktrack.experiments.kalman norms
+    python -m nobacktrack.experiments.kalman tanh --seeds 50 --length 200000
 
 Results are kept in the output file as they come; what is there already is not run again.
 """
@@ -20,6 +20,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import matplotlib
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -34,7 +35,7 @@ CHUNK = 5000
 NORMS = {
     "metric": nbt.MetricNorms(),
     "Euclidean": nbt.EuclideanNorms(),
-    "steady": nbt.SteadyNorms(),
+    "foresight": nbt.ForesightNorms(),
     "Appendix B": nbt.InvariantNorms(),
     "none (rho = 1)": nbt.Unscaled(),
 }
@@ -123,6 +124,7 @@ def main() -> None:
                 console.print(key, np.round(bits, 3).tolist(), highlight=False)
             shown.append((name, setting, results[key]["bits"]))
     console.print(table(shown))
+    figure(shown, options.out.with_name(f"kalman_{options.which}.png"))
 
 
 def _save(path: Path, results: dict[str, Any]) -> None:
@@ -135,8 +137,10 @@ def _save(path: Path, results: dict[str, Any]) -> None:
 
 
 def table(rows: list[tuple[str, str, list[float]]]) -> Table:
-    """Mean and standard error over the seeds that stayed finite, their median, and how many did not."""
-    result = Table("method", "decay or rate", "bits/char", "standard error", "median", "not finite")
+    """Mean and standard error over the seeds that stayed finite, their median, and how many did not; c is the decay
+    or rate.
+    """
+    result = Table("method", "c", "bits/char", "s.e.", "median", "not finite")
     for column in result.columns[1:]:
         column.justify = "right"
     for name, setting, bits in rows:
@@ -148,6 +152,43 @@ def table(rows: list[tuple[str, str, list[float]]]) -> Table:
         )
         result.add_row(name, setting, *(f"{number:.4f}" for number in numbers), f"{len(bits) - len(finite)}")
     return result
+
+
+def figure(rows: list[tuple[str, str, list[float]]], path: Path) -> None:
+    """A dot for each seed, a bar for the mean of those that stayed finite."""
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    fig, axes = plt.subplots(figsize=(8, 0.34 * len(rows) + 1.3), layout="constrained")
+    for y, (_, _, bits) in enumerate(rows):
+        finite = np.array([each for each in bits if np.isfinite(each)])
+        axes.plot(finite, np.full(len(finite), y), "o", color="0.35", markersize=4, alpha=0.6)
+        if len(finite):
+            axes.plot([finite.mean()] * 2, [y - 0.35, y + 0.35], color="C3", linewidth=2)
+        if len(finite) < len(bits):
+            axes.text(
+                0.99,
+                y,
+                f"{len(bits) - len(finite)} not finite",
+                ha="right",
+                va="center",
+                transform=axes.get_yaxis_transform(),
+            )
+    axes.axvline(nbt.streams.anbn_entropy(*RANGE), color="black", linewidth=1, label="entropy")
+    axes.axvline(
+        nbt.streams.anbn_entropy(*RANGE, independent=True),
+        color="black",
+        linewidth=1,
+        linestyle=":",
+        label=r"entropy of $a^nb^p$",
+    )
+    axes.set_yticks(range(len(rows)), [f"{name}, {setting}" for name, setting, _ in rows])
+    axes.invert_yaxis()
+    axes.set(xlabel="bits per character, last tenth (a dot a seed, a bar their mean)", xlim=(0.13, None))
+    axes.legend(frameon=False, loc="upper right")
+    axes.grid(axis="x", alpha=0.25)
+    fig.savefig(path, dpi=130)
+    plt.close(fig)
 
 
 if __name__ == "__main__":
