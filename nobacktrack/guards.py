@@ -121,7 +121,7 @@ def diverged(before: State, after: State, info: Info | None) -> Divergence:
     return Divergence(
         f"diverged at t = {before.steps}: {', '.join(bad[:4])}{', ...' * (len(bad) > 4)} no longer finite; "
         f"the largest before it was {largest}, at {sizes[largest]:.3g}. "
-        "Try a smaller rate, a higher rank, sigmoid units, or inputs and targets of order one. "
+        "Try nbt.Kalman(), a smaller rate, a higher rank, sigmoid units, or inputs and targets of order one. "
         "The error's .state and .t are the last good ones.",
         before,
     )
