@@ -62,6 +62,10 @@ class Norms(Protocol):
         """What it remembers of a state that no parameter has touched."""
         ...
 
+    def forget(self, memory: Any) -> Tree:
+        """What it remembers when a new episode begins."""
+        ...
+
     def observe(self, memory: Any, dl_dh: Float[Array, " n"]) -> Tree:
         """What it remembers after a target."""
         ...
@@ -84,6 +88,9 @@ class Plain:
 
     def init(self, h: Float[Array, " n"]) -> Tree:
         return ()
+
+    def forget(self, memory: Any) -> Tree:
+        return memory
 
     def observe(self, memory: Any, dl_dh: Float[Array, " n"]) -> Tree:
         return memory
@@ -159,8 +166,8 @@ class ForesightNorms(Plain):
 
     q is the diagonal of a discounted observability Gramian, followed at a `pace`; w is measured in the metric of
     theta. No sign touches q. Invariant like Appendix B: q and 1/C go by the same rule when h is rescaled, C' =
-    (df/dh)^2 C + |w_i|^2 being the variance that h owes to the uncertainty of theta. For cells only; two more passes
-    over theta a step.
+    horizon (df/dh)^2 C + |w_i|^2 being the variance that h owes to theta. For cells only; two more passes over theta
+    a step.
     """
 
     horizon: float = 0.99
@@ -168,6 +175,9 @@ class ForesightNorms(Plain):
 
     def init(self, h: Float[Array, " n"]) -> Outlook:
         return Outlook(*(jnp.zeros_like(h) for _ in Outlook._fields))
+
+    def forget(self, memory: Outlook) -> Outlook:
+        return memory._replace(variance=jnp.zeros_like(memory.variance))
 
     def observe(self, memory: Outlook, dl_dh: Float[Array, " n"]) -> Outlook:
         return memory._replace(urgency=memory.urgency + self.pace * (dl_dh**2 - memory.urgency))
@@ -181,7 +191,7 @@ class ForesightNorms(Plain):
         return Ruler(metric, memory.worth + least)
 
     def carry(self, memory: Outlook, following: Any, metric: Metric) -> Outlook:
-        variance = following.push_squared(memory.variance) + following.rows.norms(metric) ** 2
+        variance = self.horizon * following.push_squared(memory.variance) + following.rows.norms(metric) ** 2
         (later,) = jax.linear_transpose(following.push_squared, memory.worth)(memory.worth)
         worth = memory.worth + self.pace * (memory.urgency + self.horizon * later - memory.worth)
         return Outlook(variance, worth, memory.urgency)

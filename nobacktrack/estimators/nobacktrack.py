@@ -43,7 +43,7 @@ class NoBackTrack:
         return Influence(v, w, no_rows(system.substeps[-1], at), self.norms.init(flat(at.h)))
 
     def forget(self, influence: Influence) -> Influence:
-        return forgotten(influence)
+        return forgotten(influence, self.norms)
 
     def observe(
         self, system: Any, influence: Influence, params: Params, dl_dh: Float[Array, " n"]
@@ -96,10 +96,10 @@ def advanced(
     return influence, at.h
 
 
-def forgotten(influence: Influence) -> Influence:
+def forgotten(influence: Influence, norms: Norms) -> Influence:
     """No influence: a new episode begins."""
-    v, w, memory = jax.tree.map(jnp.zeros_like, (influence.v, influence.w, influence.memory))
-    return Influence(v, w, influence.rows.silent(), memory)
+    v, w = jax.tree.map(jnp.zeros_like, (influence.v, influence.w))
+    return Influence(v, w, influence.rows.silent(), norms.forget(influence.memory))
 
 
 def each(factors: Float[Array, " rank"], leaf: Float[Array, "rank ..."]) -> Array:

@@ -41,7 +41,7 @@ class SplitNoBackTrack:
         return Influence(v, w, no_rows(system.substeps[-1], at), self.norms.init(flat(at.h)))
 
     def forget(self, influence: Influence) -> Influence:
-        return forgotten(influence)
+        return forgotten(influence, self.norms)
 
     def observe(
         self, system: Any, influence: Influence, params: Params, dl_dh: Float[Array, " n"]
