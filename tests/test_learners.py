@@ -87,6 +87,9 @@ class Faulty:
     def measure(self, state):
         return nbt.SGD(0.1).measure(())
 
+    def suited(self, packed):
+        return self
+
 
 @configuration
 class Squared:

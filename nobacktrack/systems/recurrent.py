@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..configuration import at_least, configuration, set_field, static
@@ -129,8 +130,8 @@ class Recurrent(ABC):
     def effective_weights(self, theta: Array, c: Float[Array, "gates components units"]) -> tuple[Array, Array]:
         """sum_g c_g W_g of each component and unit, and its entry from the unit to itself."""
         across = jnp.einsum("gcu,ugk->cuk", c, theta[:, :, 1 : 1 + self.degree])
-        sources = jnp.arange(self.units)[None, :] if self.graph is None else self.graph.sources
-        own = (sources == jnp.arange(self.units)[:, None]).astype(theta.dtype)
+        sources = np.arange(self.units)[None, :] if self.graph is None else self.graph.sources
+        own = jnp.asarray(sources == np.arange(self.units)[:, None], theta.dtype)
         return across, jnp.einsum("cuk,uk->cu", across, own)
 
     # --- the system -------------------------------------------------------------------------------------------------
