@@ -149,9 +149,11 @@ class PerLeaf:
 
     def norm2(self, information: Any, prior: Prior, w: Tree) -> Float[Array, ""]:
         pairs = zip(information, jax.tree.leaves(w), strict=True)
-        return sum(
-            (jnp.sum(self.squares(j, prior.astype(leaf.dtype), leaf)) for j, leaf in pairs), jnp.zeros_like(prior)
-        )
+        return sum((self.square(j, prior.astype(leaf.dtype), leaf) for j, leaf in pairs), jnp.zeros_like(prior))
+
+    def square(self, j: Any, prior: Prior, w: Array) -> Float[Array, ""]:
+        """w^T (J + Lambda)^-1 w of a whole array."""
+        return jnp.sum(self.squares(j, prior, w))
 
     def row_norm2(self, information: Any, prior: Prior, u: Float[Array, "*units fan"]) -> Float[Array, "units gates"]:
         (j,) = information  # packed parameters are one array
@@ -244,6 +246,12 @@ class QuasiDiagonal(PerLeaf):
         """w_0^2 / M_00 + sum_i (w_i - m_i w_0)^2 / s_i: terms that cannot be negative; do not expand them."""
         inverse, m, s = self._schur(j, prior)
         return w[..., 0] ** 2 * inverse[..., 0] + jnp.sum((w[..., 1:] - m * w[..., :1]) ** 2 * s, axis=-1)
+
+    def square(self, j: Arrow, prior: Prior, w: Array) -> Float[Array, ""]:
+        """The same, as two dot products: over K arrays at once the weights are then computed once, and not K times."""
+        inverse, m, s = self._schur(j, prior)
+        apart = w[..., 1:] - m * w[..., :1]
+        return (apart**2).ravel() @ s.ravel() + (w[..., 0] ** 2).ravel() @ inverse.ravel()
 
     def suited(self, packed: bool) -> QuasiDiagonal | Diagonal:
         return self if packed else _no_rows("quasi-diagonal")
