@@ -15,10 +15,23 @@ if TYPE_CHECKING:
     from .errors import BadItem, Divergence
     from .estimators import RTRL, NoBackTrack, SlidingBPTT, SplitNoBackTrack, TruncatedBPTT
     from .learner import Apart, Learner, System
-    from .norms import EuclideanNorms, ForesightNorms, InvariantNorms, MetricNorms, Unscaled
+    from .norms import EuclideanNorms, ForesightNorms, GramianNorms, InvariantNorms, MetricNorms, Unscaled
     from .protocol import Info, Params, State
     from .streams.items import RESET, Pairs, Series
-    from .systems import RNN, Graph, LeakyRNN, Recurrent
+    from .systems import (
+        GRU,
+        LRU,
+        LSTM,
+        RNN,
+        ContinuousRNN,
+        Graph,
+        LeakyRNN,
+        LearnedLeakyRNN,
+        Recurrent,
+        Stack,
+        euler,
+        heun,
+    )
     from .updates import (
         SGD,
         BlockDiagonal,
@@ -40,10 +53,23 @@ _MODULES = {
     "errors": ("BadItem", "Divergence"),
     "estimators": ("RTRL", "NoBackTrack", "SlidingBPTT", "SplitNoBackTrack", "TruncatedBPTT"),
     "learner": ("Apart", "Learner", "System"),
-    "norms": ("EuclideanNorms", "InvariantNorms", "MetricNorms", "ForesightNorms", "Unscaled"),
+    "norms": ("EuclideanNorms", "ForesightNorms", "GramianNorms", "InvariantNorms", "MetricNorms", "Unscaled"),
     "protocol": ("Info", "Params", "State"),
     "streams.items": ("RESET", "Pairs", "Series"),
-    "systems": ("RNN", "Graph", "LeakyRNN", "Recurrent"),
+    "systems": (
+        "GRU",
+        "LRU",
+        "LSTM",
+        "RNN",
+        "ContinuousRNN",
+        "Graph",
+        "LeakyRNN",
+        "LearnedLeakyRNN",
+        "Recurrent",
+        "Stack",
+        "euler",
+        "heun",
+    ),
     "updates": (
         "SGD",
         "BlockDiagonal",
@@ -61,6 +87,9 @@ _HOME = {name: module for module, names in _MODULES.items() for name in names}
 _SUBMODULES = ("checks", "reduction", "streams")
 
 __all__ = [
+    "GRU",
+    "LRU",
+    "LSTM",
     "RESET",
     "RNN",
     "RTRL",
@@ -68,6 +97,7 @@ __all__ = [
     "Apart",
     "BadItem",
     "BlockDiagonal",
+    "ContinuousRNN",
     "Diagonal",
     "Divergence",
     "EuclideanNorms",
@@ -75,11 +105,13 @@ __all__ = [
     "ForesightNorms",
     "Frozen",
     "Full",
+    "GramianNorms",
     "Graph",
     "Info",
     "InvariantNorms",
     "Kalman",
     "LeakyRNN",
+    "LearnedLeakyRNN",
     "Learner",
     "MetricNorms",
     "NoBackTrack",
@@ -93,11 +125,14 @@ __all__ = [
     "Series",
     "SlidingBPTT",
     "SplitNoBackTrack",
+    "Stack",
     "State",
     "System",
     "TruncatedBPTT",
     "Unscaled",
     "checks",
+    "euler",
+    "heun",
     "inverse_sqrt",
     "load",
     "reduction",

@@ -17,7 +17,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from . import __version__, configuration, estimators, guards, immediate, learner, norms, protocol, systems, updates
+from . import __version__, configuration, estimators, guards, hmm, immediate, learner, norms, protocol, systems, updates
 from .estimators import bptt, nobacktrack
 from .learner import Learner, System
 from .protocol import State, Tree
@@ -28,12 +28,22 @@ HEADER = "nobacktrack"
 # The classes that a file may name: nothing else is ever made of one.
 _RECORDS = (
     *(protocol.State, protocol.Params, protocol.Fixed, protocol.Moves, protocol.Point),
-    *(immediate.CellRows, immediate.PointRows, nobacktrack.Influence, bptt.Window, bptt.Block, norms.Outlook),
+    *(hmm.Belief, hmm.Chain, hmm.Categorical, hmm.Normal, hmm.Sums, hmm.Exact, hmm.Reduced),
+    *(
+        immediate.CellRows,
+        immediate.PointRows,
+        nobacktrack.Influence,
+        bptt.Window,
+        bptt.Block,
+        norms.Outlook,
+        norms.Gramian,
+    ),
 )
 _CONFIGURATIONS = (
     *(learner.Learner, learner.Apart, configuration.InverseSqrt, norms.EuclideanNorms),
-    *(norms.MetricNorms, norms.InvariantNorms, norms.ForesightNorms, norms.Unscaled),
-    *(getattr(module, name) for module in (systems, estimators, updates) for name in module.__all__),
+    *(hmm.HMM, hmm.OnlineEM),
+    *(norms.MetricNorms, norms.InvariantNorms, norms.ForesightNorms, norms.GramianNorms, norms.Unscaled),
+    *(vars(module)[name] for module in (systems, estimators, updates) for name in module.__all__ if name[0].isupper()),
 )
 _CLASSES = {cls.__name__: cls for cls in (*_RECORDS, *_CONFIGURATIONS)}
 
@@ -105,6 +115,9 @@ def _described(value: Any) -> Any:
     """A configuration as JSON, or None if part of it is a function or an array."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return {"value": value}
+    if isinstance(value, tuple):
+        items = [_described(item) for item in value]
+        return None if None in items else {"tuple": items}
     if isinstance(value, systems.Graph):
         return {"class": "Graph", "fields": {"edges": {"value": value.pairs()}, "units": {"value": value.units}}}
     if type(value) not in _CONFIGURATIONS:
@@ -116,6 +129,8 @@ def _described(value: Any) -> Any:
 def _made(description: dict[str, Any], path: Any) -> Any:
     if "value" in description:
         return description["value"]
+    if "tuple" in description:
+        return tuple(_made(item, path) for item in description["tuple"])
     fields = {name: _made(field, path) for name, field in description["fields"].items()}
     return _class(description["class"], path)(**fields)
 

@@ -49,17 +49,19 @@ def check_unbiased(
     """The mean of G~ over all sign patterns is dh/dtheta, theta being moved by an outside sequence: the largest
     relative error.
 
-    The first advance reduces nothing, so its signs do not count.
+    The first sub-step reduces nothing, so its signs do not count.
     """
     template = jax.eval_shape(lambda s: learner.draw(s, s.t), state)
     counted = len(inputs) - 1
 
-    def final(signs: Tree) -> Tree:
-        first = jax.tree.map(lambda leaf: jnp.ones(leaf.shape, leaf.dtype), template)
-        draws = [first, *(jax.tree.map(lambda leaf, i=i: leaf[i], signs) for i in range(counted))]
+    def final(signs: tuple[Tree, Tree]) -> Tree:
+        within, later = signs
+        first = (*(jnp.ones(leaf.shape, leaf.dtype) for leaf in template[:1]), *within)
+        draws = [first, *(jax.tree.map(lambda leaf, i=i: leaf[i], later) for i in range(counted))]
         return estimated_influence(learner, along(learner, state, inputs, path, draws))
 
-    mean = mean_over_signs(final, jax.tree.map(lambda s: jax.ShapeDtypeStruct((counted, *s.shape), s.dtype), template))
+    later = jax.tree.map(lambda s: jax.ShapeDtypeStruct((counted, *s.shape), s.dtype), template)
+    mean = mean_over_signs(final, (template[1:], later))
     return expect_close(mean, exact_influence(learner, state, inputs, path), tolerance, "E G~ = dh/dtheta")
 
 

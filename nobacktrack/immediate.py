@@ -16,51 +16,62 @@ from jaxtyping import Array, Bool, Float
 
 from .norms import Norms, Ruler, norm
 from .protocol import Metric, Params, Point, Tree, flat
-from .systems.recurrent import Recurrent
+from .systems.substeps import Substep
 
 Flat = Float[Array, " n"]
 
 
 class CellRows(NamedTuple):
-    """w_i = c_i (x) u: a number per gate, component and unit, and the fan-in."""
+    """w_i = c_i (x) u: a number per gate, component and unit written, and the fan-in as the rows of theta hear it."""
 
     c: Float[Array, "gates components units"]
-    u: Float[Array, "*units fan"]
+    u: Float[Array, "units_or_1 gates_or_1 fan"]
 
-    def pull(self, system: Recurrent, q: Flat) -> Float[Array, "units gates fan"]:
+    def pull(self, substep: Substep, q: Flat) -> Tree:
         """sum_i q_i w_i."""
-        along = jnp.einsum("gcu,cu->ug", self.c, system.split(q))
-        return jnp.einsum("ug,k->ugk" if self.u.ndim == 1 else "ug,uk->ugk", along, self.u)
+        return substep.place(self._pull(substep.pick(q)))
 
-    def norms(self, metric: Metric) -> Flat:
-        """|w_i| in a metric."""
-        lengths = jnp.sqrt(metric.row_norm2(self.u)).T  # a fan-in holds a 1: its square is far from underflow
-        return norm(jnp.moveaxis(self.c * lengths[:, None, :], 0, -1)).ravel()
+    def _pull(self, q: Float[Array, "components units"]) -> Float[Array, "units gates fan"]:
+        return jnp.einsum("gcu,cu->ug", self.c, q)[:, :, None] * self.u
 
-    def products(self, system: Recurrent, x: Float[Array, "units gates fan"]) -> Flat:
+    def norms(self, substep: Substep, metric: Metric) -> Float[Array, "components units"]:
+        """|w_i| in a metric, of the components that were written."""
+        lengths = jnp.sqrt(metric.row_norm2(self.u, substep.rows)).T  # a fan-in holds a 1: its square cannot underflow
+        return norm(jnp.moveaxis(self.c * lengths[:, None, :], 0, -1))
+
+    def products(self, substep: Substep, x: Tree) -> Flat:
         """w_i^T x."""
-        heard = jnp.einsum("ugk,k->gu" if self.u.ndim == 1 else "ugk,uk->gu", x, self.u)
-        return jnp.einsum("gcu,gu->cu", self.c, heard).ravel()
+        heard = jnp.sum(jax.tree.leaves(x)[substep.rows.leaf] * self.u, axis=-1)
+        own = jnp.einsum("gcu,ug->cu", self.c, heard)
+        return substep.spread(own)
 
-    def reduce(self, system: Recurrent, signs: Flat, norms: Norms, ruler: Ruler) -> tuple[Flat, Tree]:
+    def squares(self, substep: Substep, metric: Metric) -> Flat:
+        """|w_i|^2, zero for the components that were not written."""
+        return substep.spread(self.norms(substep, metric) ** 2)
+
+    def reduce(self, substep: Substep, signs: Flat, norms: Norms, ruler: Ruler) -> tuple[Flat, Tree]:
         """(sum_i eps_i rho_i e_i, sum_i eps_i w_i / rho_i) [NBT, Alg. 1, reduction step], each row with a scale of
         its own.
         """
-        lengths = self.norms(ruler.metric)
-        rho, inverse = norms.scales(lengths, jnp.sqrt(ruler.q))
-        return jnp.where(lengths > 0, signs * rho, 0), self.pull(system, signs * inverse)
+        eps = signs.reshape(-1, substep.cell.units)
+        lengths = self.norms(substep, ruler.metric)
+        rho, inverse = norms.scales(lengths, jnp.sqrt(substep.pick(ruler.q)))
+        v = substep.spread(jnp.where(lengths > 0, eps * rho, 0))
+        return v, substep.place(self._pull(eps * inverse))
 
-    def add(self, system: Recurrent, influence: Float[Array, "n units gates fan"]) -> Array:
+    def add(self, substep: Substep, influence: Tree) -> Tree:
         """G + sum_i e_i w_i^T, touching only the entries where a row has some."""
-        units = jnp.arange(system.units)
-        by_component = influence.reshape(system.components, system.units, *influence.shape[1:])
-        u = jnp.broadcast_to(self.u, (system.units, self.u.shape[-1]))
-        own = jnp.einsum("gcu,uk->cugk", self.c, u)
-        return by_component.at[:, units, units].add(own).reshape(influence.shape)
+        units = jnp.arange(substep.cell.units)
+        leaves, structure = jax.tree.flatten(influence)
+        mine = leaves[substep.rows.leaf]
+        own = jnp.moveaxis(self.c, 0, 2)[..., None] * jnp.broadcast_to(self.u, mine.shape[1:])[None]
+        places = substep.pick(jnp.arange(len(mine)))
+        leaves[substep.rows.leaf] = mine.at[places, units[None, :]].add(own)
+        return jax.tree.unflatten(structure, leaves)
 
-    def restrict(self, mask: Float[Array, "units 1 1"]) -> CellRows:
+    def restrict(self, substep: Substep, masks: Tree) -> CellRows:
         """The rows of some units alone."""
-        return self._replace(c=self.c * mask.reshape(1, 1, -1))
+        return self._replace(c=self.c * jax.tree.leaves(masks)[substep.rows.leaf].reshape(1, 1, -1))
 
     def silent(self) -> CellRows:
         return jax.tree.map(jnp.zeros_like, self)
@@ -81,7 +92,7 @@ class PointRows(NamedTuple):
         w = jax.tree.map(lambda leaf: jnp.where(self.live, leaf, 0), pull(q)[0])
         return w if self.mask is None else jax.tree.map(jnp.multiply, w, self.mask)
 
-    def norms(self, metric: Metric) -> Flat:
+    def squares(self, system: Any, metric: Metric) -> Flat:
         raise ValueError(
             "norms that measure each row need a recurrent cell: a plain function has one scale for all its rows"
         )
@@ -101,9 +112,9 @@ class PointRows(NamedTuple):
         immediate = jax.vmap(lambda e: self.pull(system, e))(jnp.eye(n, dtype=flat(self.point.h).dtype))
         return jax.tree.map(jnp.add, influence, immediate)
 
-    def restrict(self, mask: Tree) -> PointRows:
+    def restrict(self, system: Any, masks: Tree) -> PointRows:
         """The entries of the rows that concern some parameters alone."""
-        return self._replace(mask=mask)
+        return self._replace(mask=masks)
 
     def silent(self) -> PointRows:
         return self._replace(live=jnp.zeros_like(self.live))
@@ -125,40 +136,67 @@ class Linearised(NamedTuple):
         return jax.linear_transpose(self.push, q)(q)[0]
 
 
-def linearise(system: Any, at: Point) -> Linearised:
+def linearise(substep: Any, at: Point) -> Linearised:
     """f and its derivatives at a point."""
-    return _linearise_cell(system, at) if isinstance(system, Recurrent) else _linearise_function(system, at)
+    return _linearise_cell(substep, at) if isinstance(substep, Substep) else _linearise_function(substep, at)
 
 
-def no_rows(system: Any, at: Point) -> Rows:
+def no_rows(substep: Any, at: Point) -> Rows:
     """The rows of a state that no parameter has touched, shaped like those to come."""
-    return linearise(system, at).rows.silent()
+    return linearise(substep, at).rows.silent()
 
 
-def _linearise_cell(cell: Recurrent, at: Point) -> Linearised:
-    theta, own = at.params.theta, cell.split(at.h)
+def row_count(substep: Any, h: Tree) -> int:
+    """How many rows, and signs, the sub-step has."""
+    return substep.count if isinstance(substep, Substep) else flat(h).size
+
+
+def _linearise_cell(substep: Substep, at: Point) -> Linearised:
+    cell, own = substep.cell, substep.read(at.h)
+    theta = cell.listening(substep.theta(at.params))
     activity, push_activity = jax.linearize(cell.activity, own)
-    u = cell.fan_in(activity, at.x)
+    below, push_below = _linearise_below(substep, at.h)
+    u = cell.fan_in(activity, at.x, below)
     a = cell.preactivations(theta, u)
-    own_next, push_pointwise = jax.linearize(lambda a, own: cell.pointwise(a, own, at.params.fixed.constants), a, own)
+    setting = cell.setting(substep.constants(at.params), at.x)
+    following, push_pointwise = jax.linearize(lambda a, own: substep.pointwise(a, own, setting), a, own)
 
     def push(v: Flat) -> Flat:
-        tangent = cell.split(v)
-        return push_pointwise(cell.recurrence(theta, push_activity(tangent)), tangent).ravel()
+        tangent = substep.read(v)
+        heard = cell.recurrence(theta, push_activity(tangent), push_below(v))
+        return substep.put(v, push_pointwise(heard, tangent))
 
     c = jax.vmap(lambda gate: push_pointwise(gate, jnp.zeros_like(own)))(_basis(cell.gates, a))
 
     def push_squared(variance: Flat) -> Flat:
-        before = cell.split(variance)
-        through = jax.vmap(push_activity)(_basis(cell.components, own))  # d activity / d own
-        kept = jax.vmap(lambda e: push_pointwise(jnp.zeros_like(a), e), out_axes=1)(_basis(cell.components, own))
-        across, self_loop = cell.effective_weights(theta, c)
-        heard = cell.hear(jnp.einsum("du,du->u", through**2, before))
-        others = jnp.einsum("cuk,k->cu" if heard.ndim == 1 else "cuk,uk->cu", across**2, heard)
-        mixed = 2 * self_loop * jnp.einsum("du,cdu,du->cu", through, kept, before)
-        return (others + mixed + jnp.einsum("cdu,du->cu", kept**2, before)).ravel()
+        """sum_j (df_i/dh_j)^2 variance_j: what a unit does to itself, by itself and through its own activity, what the
+        other units and the layer below do to it.
+        """
+        before = substep.read(variance)
+        kept = jax.vmap(lambda e: push_pointwise(jnp.zeros_like(a), e), out_axes=1)(_basis(len(own), own))
+        total = jnp.einsum("cdu,du->cu", kept**2, before)
+        if cell.degree:
+            through = jax.vmap(push_activity)(_basis(len(own), own))  # d activity / d own
+            across, self_loop = cell.effective_weights(theta, c)
+            others = _weighted(across**2, cell.hear(cell.activity_variance(own, before)))
+            total = total + others + 2 * self_loop * jnp.einsum("du,cdu,du->cu", through, kept, before)
+        if below is not None:
+            lower = jnp.einsum("gcu,ugk->cuk", c, theta[:, :, -below.size :])
+            total = total + _weighted(lower**2, substep.below_variance(at.h, variance))
+        return substep.put(variance, total)
 
-    return Linearised(own_next.ravel(), push, push_squared, CellRows(c, u))
+    return Linearised(substep.put(at.h, following), push, push_squared, CellRows(c, cell.heard_by_rows(u)))
+
+
+def _linearise_below(substep: Substep, h: Flat) -> tuple[Array | None, Callable[[Flat], Array | None]]:
+    """What the layer below shows, and its derivative; None where there is no such layer."""
+    if substep.below(h) is None:
+        return None, lambda v: None
+    return jax.linearize(substep.below, h)
+
+
+def _weighted(weights: Float[Array, "components units fan"], heard: Array) -> Float[Array, "components units"]:
+    return jnp.einsum("cuk,k->cu" if heard.ndim == 1 else "cuk,uk->cu", weights, heard)
 
 
 def _basis(count: int, like: Array) -> Float[Array, "count count units"]:

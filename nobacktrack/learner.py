@@ -7,6 +7,7 @@ generation for free.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -84,8 +85,92 @@ class System:
         return jax.vmap(unravel)(jnp.sqrt(jnp.maximum(values, 0))[:, None] * vectors.T)
 
 
+class Verbs(ABC):
+    """What any learner can do, checked at the door, by four pure functions of its own and its `system`, which knows the
+    values that a stream may hold.
+    """
+
+    system: Any
+
+    @abstractmethod
+    def predicted(self, state: State) -> Tree: ...
+
+    @abstractmethod
+    def observed(self, state: State, y: Tree, at: State, late: bool = False) -> tuple[State, Info]: ...
+
+    @abstractmethod
+    def advanced(self, state: State, x: Tree, draws: Tree) -> State: ...
+
+    @abstractmethod
+    def draw(self, state: State, t: Array) -> Tree:
+        """The random draws of the advance at time t."""
+
+    @abstractmethod
+    def reset(self, state: State) -> State:
+        """A new episode: h as it was at the start; what was learned stays."""
+
+    def predict(self, state: State) -> Tree:
+        """y_hat, the prediction of the next target."""
+        return _predict(self, state)
+
+    def observe(self, state: State, y: Tree, at: State | None = None) -> tuple[State, Info]:
+        """Score the prediction of y, estimate the gradient, move the parameters.
+
+        A late target gives `at`, the state from which it was predicted: loss and gradient are taken there, the
+        parameters of `state` move.
+        """
+        if y is None:
+            raise BadItem("y: there is no target to observe; advance alone", state=state)
+        y = checked(self.system.target_space, y, "y", state)
+        following, info = _observe(self, state, y, state if at is None else at, late=at is not None)
+        expect_finite(state, following, info)
+        return following, info
+
+    def advance(self, state: State, x: Tree, draws: Tree = None) -> State:
+        """Reduce the influence estimate, move the system and the estimate one step. `draws` replaces the random draws
+        of the estimator.
+        """
+        x = checked(self.system.input_space, x, "x", state)
+        following = _advance(self, state, x, draws)
+        expect_finite(state, following)
+        return following
+
+    def step(self, state: State, *item: Tree) -> tuple[State, Info]:
+        """One item of a stream: `step(state, y)`, a value that is the target and then the next input, or `step(state,
+        x, y)`, an input and then its target.
+        """
+        if len(item) == 1:
+            state, info = self.observe(state, *item)
+            return self.advance(state, *item), info
+        x, y = item
+        state = self.advance(state, x)
+        return (state, Info(float("nan"))) if y is None else self.observe(state, y)
+
+    def run(
+        self,
+        state: State,
+        stream: Any,
+        *,
+        engine: str = "auto",
+        chunk: int | None = None,
+        callbacks: Sequence[Callable[[State, Any], Any]] = (),
+    ) -> Any:
+        """Train on a stream: returns `(state, info)` on arrays, with one entry a step; on an iterator yields `(state,
+        info)` chunk by chunk.
+        """
+        from . import engines  # the one upward wire
+
+        return engines.run(self, state, stream, engine=engine, chunk=chunk, callbacks=callbacks)
+
+    def training(self, state: State, stream: Any, **options: Any) -> Iterator[tuple[State, Any]]:
+        """The same as `run`, chunk by chunk on arrays too."""
+        from . import engines
+
+        return engines.training(self, state, stream, **options)
+
+
 @configuration
-class Learner:
+class Learner(Verbs):
     """A system, an estimator of its influence and an update: trains on a stream, one target and one input at a time."""
 
     system: Any
@@ -128,43 +213,6 @@ class Learner:
         """The update of each group of parameters."""
         return self.update if isinstance(self.update, Apart) else Apart(self.update, self.update)
 
-    def predict(self, state: State) -> Tree:
-        """y_hat, the prediction of the next target."""
-        return _predict(self, state)
-
-    def observe(self, state: State, y: Tree, at: State | None = None) -> tuple[State, Info]:
-        """Score the prediction of y, estimate the gradient, move the parameters.
-
-        A late target gives `at`, the state from which it was predicted: loss and gradient are taken there, the
-        parameters of `state` move.
-        """
-        if y is None:
-            raise BadItem("y: there is no target to observe; advance alone", state=state)
-        y = checked(self.system.target_space, y, "y", state)
-        following, info = _observe(self, state, y, state if at is None else at, late=at is not None)
-        expect_finite(state, following, info)
-        return following, info
-
-    def advance(self, state: State, x: Tree, draws: Tree = None) -> State:
-        """Reduce the influence estimate, move the system and the estimate one step. `draws` replaces the random draws
-        of the estimator.
-        """
-        x = checked(self.system.input_space, x, "x", state)
-        following = _advance(self, state, x, draws)
-        expect_finite(state, following)
-        return following
-
-    def step(self, state: State, *item: Tree) -> tuple[State, Info]:
-        """One item of a stream: `step(state, y)`, a value that is the target and then the next input, or `step(state,
-        x, y)`, an input and then its target.
-        """
-        if len(item) == 1:
-            state, info = self.observe(state, *item)
-            return self.advance(state, *item), info
-        x, y = item
-        state = self.advance(state, x)
-        return (state, Info(float("nan"))) if y is None else self.observe(state, y)
-
     def gradient(self, state: State, y: Tree) -> Params:
         """What observe would follow, moving nothing: Params(dl/dtheta, dl/dphi)."""
         return _gradient(self, state, checked(self.system.target_space, y, "y", state))
@@ -173,29 +221,10 @@ class Learner:
         """A new episode: h as it was at the start, no influence; what was learned stays."""
         return state._replace(h=state.params.fixed.h0, influence=self.estimator.forget(state.influence))
 
-    def run(
-        self,
-        state: State,
-        stream: Any,
-        *,
-        engine: str = "auto",
-        chunk: int | None = None,
-        callbacks: Sequence[Callable[[State, Any], Any]] = (),
-    ) -> Any:
-        """Train on a stream: returns `(state, info)` on arrays, with one entry a step; on an iterator yields `(state,
-        info)` chunk by chunk.
-        """
-        from . import engines  # the one upward wire
-
-        return engines.run(self, state, stream, engine=engine, chunk=chunk, callbacks=callbacks)
-
-    def training(self, state: State, stream: Any, **options: Any) -> Iterator[tuple[State, Any]]:
-        """The same as `run`, chunk by chunk on arrays too."""
-        from . import engines
-
-        return engines.training(self, state, stream, **options)
-
     # --- the algorithm, for engines: pure, no checks ----------------------------------------------------------------
+
+    def predicted(self, state: State) -> Tree:
+        return self.system.predict(state.params, state.h)
 
     def observed(self, state: State, y: Tree, at: State, late: bool = False) -> tuple[State, Info]:
         """The observation and update steps [NBT, Alg. 1 and 2]; (phi, theta) make one joint step, H being taken at
@@ -259,8 +288,8 @@ class Learner:
 
 
 @jax.jit
-def _predict(learner: Learner, state: State) -> Tree:
-    return learner.system.predict(state.params, state.h)
+def _predict(learner: Verbs, state: State) -> Tree:
+    return learner.predicted(state)
 
 
 @jax.jit
@@ -270,12 +299,12 @@ def _gradient(learner: Learner, state: State, y: Tree) -> Params:
 
 
 @jax.jit
-def _advance(learner: Learner, state: State, x: Tree, draws: Tree) -> State:
+def _advance(learner: Verbs, state: State, x: Tree, draws: Tree) -> State:
     return learner.advanced(state, x, learner.draw(state, state.t) if draws is None else draws)
 
 
 @partial(jax.jit, static_argnames="late")
-def _observe(learner: Learner, state: State, y: Tree, at: State, late: bool) -> tuple[State, Info]:
+def _observe(learner: Verbs, state: State, y: Tree, at: State, late: bool) -> tuple[State, Info]:
     return learner.observed(state, y, at, late)
 
 

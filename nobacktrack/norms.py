@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int32
 
 from .configuration import configuration
 from .protocol import Metric, Tree
@@ -23,14 +23,21 @@ LEAST_WORTH = 1e-4
 
 
 class Ruler(NamedTuple):
-    """How a reduction measures w (a metric on theta) and v (weights q on the components of h)."""
+    """How a reduction measures w (a metric on theta) and v (weights q on the components of h, or a matrix of which they
+    are the diagonal).
+    """
 
     metric: Metric
     q: Float[Array, " n"]
+    matrix: Float[Array, "n n"] | None = None
 
     def state_norms(self, v: Float[Array, "terms n"]) -> Float[Array, " terms"]:
         """|v_k|."""
-        return norm(jnp.sqrt(self.q)[None, :] * v)
+        if self.matrix is None:
+            return norm(jnp.sqrt(self.q)[None, :] * v)
+        unit = _unit(v)
+        v = v / unit
+        return unit[:, 0] * jnp.sqrt(jnp.maximum(jnp.sum((v @ self.matrix) * v, axis=1), 0))
 
     def form_norms(self, w: Tree) -> Float[Array, " terms"]:
         """|w_k|. Squares under- and overflow far from 1: there, and only there, in units of the largest entry."""
@@ -50,9 +57,14 @@ class Ruler(NamedTuple):
 
 def norm(x: Float[Array, "... n"]) -> Float[Array, "..."]:
     """The Euclidean norm along the last axis, in units of the largest entry, so that no square under- or overflows."""
+    unit = _unit(x)
+    return unit[..., 0] * jnp.sqrt(jnp.sum((x / unit) ** 2, axis=-1))
+
+
+def _unit(x: Float[Array, "... n"]) -> Float[Array, "... 1"]:
+    """The largest entry along the last axis, or 1 where all are zero."""
     largest = jnp.max(jnp.abs(x), axis=-1, keepdims=True)
-    unit = jnp.where(largest > 0, largest, 1)
-    return largest[..., 0] * jnp.sqrt(jnp.sum((x / unit) ** 2, axis=-1))
+    return jnp.where(largest > 0, largest, 1)
 
 
 class Norms(Protocol):
@@ -74,8 +86,8 @@ class Norms(Protocol):
         """How to measure at this reduction."""
         ...
 
-    def carry(self, memory: Any, following: Any, metric: Metric) -> Tree:
-        """What it remembers after a transition, given f linearised there."""
+    def carry(self, memory: Any, substep: Any, following: Any, metric: Metric) -> Tree:
+        """What it remembers after a sub-step, given f linearised there."""
         ...
 
     def scales(self, norm_w: Array, norm_v: Array) -> tuple[Array, Array]:
@@ -98,7 +110,7 @@ class Plain:
     def ruler(self, memory: Any, influence: Any, substep: Any, metric: Metric) -> Ruler:
         return Ruler(metric, jnp.ones_like(influence.v[0]))
 
-    def carry(self, memory: Any, following: Any, metric: Metric) -> Tree:
+    def carry(self, memory: Any, substep: Any, following: Any, metric: Metric) -> Tree:
         return memory
 
     def scales(self, norm_w: Array, norm_v: Array) -> tuple[Array, Array]:
@@ -142,7 +154,7 @@ class InvariantNorms(Plain):
         rank = len(influence.v)
         raised = jax.vmap(metric.raised)(influence.w)
         gram = _inner(influence.w, raised).astype(influence.v.dtype) / rank**2
-        own = influence.rows.norms(metric) ** 2
+        own = influence.rows.squares(substep, metric)
         carried = jnp.einsum("ki,kl,li->i", influence.v, gram, influence.v)
         mixed = jnp.einsum("ki,ki->i", influence.v, jax.vmap(lambda x: influence.rows.products(substep, x))(raised))
         c = jnp.maximum(carried + 2 / rank * mixed + own, CANCELLATION * (carried + own))
@@ -190,11 +202,66 @@ class ForesightNorms(Plain):
         least = LEAST_WORTH * jnp.where(mean > 0, mean, 1) * _reciprocal(memory.variance)
         return Ruler(metric, memory.worth + least)
 
-    def carry(self, memory: Outlook, following: Any, metric: Metric) -> Outlook:
-        variance = self.horizon * following.push_squared(memory.variance) + following.rows.norms(metric) ** 2
+    def carry(self, memory: Outlook, substep: Any, following: Any, metric: Metric) -> Outlook:
+        variance = self.horizon * following.push_squared(memory.variance) + following.rows.squares(substep, metric)
         (later,) = jax.linear_transpose(following.push_squared, memory.worth)(memory.worth)
         worth = memory.worth + self.pace * (memory.urgency + self.horizon * later - memory.worth)
         return Outlook(variance, worth, memory.urgency)
+
+
+class Gramian(NamedTuple):
+    """What `GramianNorms` remembers: the worth Q of directions of h, the mean of dl/dh dl/dh^T, and the steps since Q
+    was refreshed.
+    """
+
+    worth: Float[Array, "n n"]
+    urgency: Float[Array, "n n"]
+    age: Int32[Array, ""]
+
+
+@configuration
+class GramianNorms(Plain):
+    """|v|^2 = v^T Q v, with Q = E[dl/dh^T dl/dh + horizon df/dh^T Q df/dh]: what v will do to the losses to come, whole
+    where `ForesightNorms` keeps a diagonal.
+
+    Q is the discounted observability Gramian of the system, followed at a `pace` and refreshed every n steps, so that
+    it costs O(n^2) a step and no more memory than a dense network's theta. `floor` is what a direction of no known
+    worth costs, relative to the mean. The discount never lets Q grow by itself, so that a system that is unstable for a
+    while does not carry it away. No sign touches Q. For systems of one sub-step.
+    """
+
+    horizon: float = 0.99
+    pace: float = 0.01
+    floor: float = 0.01
+
+    def init(self, h: Float[Array, " n"]) -> Gramian:
+        none = jnp.zeros((h.size, h.size), h.dtype)
+        return Gramian(none, none, jnp.zeros((), jnp.int32))
+
+    def observe(self, memory: Gramian, dl_dh: Float[Array, " n"]) -> Gramian:
+        seen = dl_dh[:, None] * dl_dh[None, :]
+        return memory._replace(urgency=memory.urgency + self.pace * (seen - memory.urgency))
+
+    def ruler(self, memory: Gramian, influence: Any, substep: Any, metric: Metric) -> Ruler:
+        mean = jnp.trace(memory.worth) / len(memory.worth)
+        least = jnp.where(mean > 0, self.floor * mean, 1)
+        matrix = memory.worth + least * jnp.eye(len(memory.worth), dtype=memory.worth.dtype)
+        return Ruler(metric, jnp.diagonal(matrix), matrix)
+
+    def carry(self, memory: Gramian, substep: Any, following: Any, metric: Metric) -> Gramian:
+        n = len(memory.worth)
+        age = memory.age + 1
+        worth = jax.lax.cond(age == n, lambda: self._refreshed(memory, following), lambda: memory.worth)
+        return memory._replace(worth=worth, age=age % n)
+
+    def _refreshed(self, memory: Gramian, following: Any) -> Float[Array, "n n"]:
+        """Q + n pace (U + horizon df/dh^T Q df/dh - Q), the horizon being shortened where df/dh would let Q grow."""
+        n = len(memory.worth)
+        df_dh = jax.vmap(following.push, out_axes=1)(jnp.eye(n, dtype=memory.worth.dtype))
+        later = df_dh.T @ memory.worth @ df_dh
+        before, after = jnp.trace(memory.worth), jnp.trace(later)
+        horizon = self.horizon * jnp.where(after > before, before / jnp.where(after > 0, after, 1), 1)
+        return memory.worth + jnp.minimum(self.pace * n, 1) * (memory.urgency + horizon * later - memory.worth)
 
 
 def _inner(w: Tree, raised: Tree) -> Float[Array, "rank rank"]:

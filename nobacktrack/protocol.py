@@ -97,6 +97,15 @@ class Layout(NamedTuple):
     units: int
 
 
+class RowBlock(NamedTuple):
+    """Where the rows of a cell lie in theta: which array, how many numbers come before it, its units and gates."""
+
+    leaf: int
+    offset: int
+    units: int
+    gates: int
+
+
 class Metric(Protocol):
     """A norm on linear forms over theta, |w|^2 = w^T C w: what the scales rho of a reduction ask of an Update."""
 
@@ -104,8 +113,8 @@ class Metric(Protocol):
         """|w|^2 of a tree like theta."""
         ...
 
-    def row_norm2(self, u: Array) -> Float[Array, "units gates"]:
-        """|u|^2 of a fan-in vector put in each row of packed parameters."""
+    def row_norm2(self, u: Array, rows: RowBlock) -> Float[Array, "units gates"]:
+        """|u|^2 of a fan-in (units or 1, gates or 1, fan) put in each row of one of the packed arrays of theta."""
         ...
 
     def raised(self, w: Tree) -> Tree:

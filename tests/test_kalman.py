@@ -9,6 +9,7 @@ from systems import outside_path, symbol_inputs
 import nobacktrack as nbt
 from nobacktrack import checks
 from nobacktrack.configuration import configuration, static
+from nobacktrack.protocol import RowBlock
 from nobacktrack.updates.metrics import Arrow
 
 STREAM = nbt.streams.anbn(1, 5, length=60, seed=0)
@@ -159,7 +160,7 @@ def test_solve_and_norms_are_those_of_the_dense_matrix(kind, prior, relaxed):
     assert float(kind.norm2((j,), prior, g)) == pytest.approx(float(jnp.sum(g * wanted)), rel=1e-9)
     u = g[0, 0]
     rows = jnp.einsum("k,igkl,l->ig", u, jnp.linalg.inv(whole), u)
-    np.testing.assert_allclose(kind.row_norm2((j,), prior, u), rows, rtol=1e-9)
+    np.testing.assert_allclose(kind.row_norm2((j,), prior, u[None, None], RowBlock(0, 0, *rows.shape)), rows, rtol=1e-9)
 
 
 def test_full_metric_is_the_dense_matrix():
@@ -173,10 +174,10 @@ def test_full_metric_is_the_dense_matrix():
     u = jnp.arange(1.0, 5.0)
     blocks = np.linalg.inv(whole).reshape(6, 4, 6, 4)
     wanted = [[u @ blocks[2 * i + g, :, 2 * i + g] @ u for g in range(2)] for i in range(3)]
-    np.testing.assert_allclose(kind.row_norm2(j, prior, u).reshape(3, 2), wanted, rtol=1e-9)
+    np.testing.assert_allclose(kind.row_norm2(j, prior, u[None, None], RowBlock(0, 0, 3, 2)), wanted, rtol=1e-9)
     per_unit = jnp.stack([u, 2 * u, 3 * u])
     scaled = np.asarray(wanted) * np.array([[1.0], [4.0], [9.0]])
-    np.testing.assert_allclose(kind.row_norm2(j, prior, per_unit), scaled, rtol=1e-9)
+    np.testing.assert_allclose(kind.row_norm2(j, prior, per_unit[:, None], RowBlock(0, 0, 3, 2)), scaled, rtol=1e-9)
 
 
 def _step_under_affine_inputs(kind, alpha, beta):
@@ -400,15 +401,16 @@ class Seen(nbt.LeakyRNN):
         d, s, _ = self.coordinates()
         return super().activity((own - s[None, :]) / d[None, :])
 
-    def fan_in(self, activity, x):
-        return super().fan_in(activity, x) / self.coordinates()[2]
+    def fan_in(self, activity, x, below):
+        others = self.coordinates()[2].at[1 : 1 + self.units].set(1)
+        return super().fan_in(activity, x, below) / others
 
     def hear(self, activity):
         return activity / self.coordinates()[2][1 : 1 + self.units]
 
-    def pointwise(self, a, own, constants):
+    def pointwise(self, a, own, setting):
         d, s, _ = self.coordinates()
-        plain = super().pointwise(a, (own - s[None, :]) / d[None, :], constants)
+        plain = super().pointwise(a, (own - s[None, :]) / d[None, :], setting)
         return d[None, :] * plain + s[None, :]
 
 

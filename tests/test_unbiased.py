@@ -137,7 +137,7 @@ class Wrong:
         if self.mistake == "scales that look at the signs":
             odd = jnp.where(signs[0][0] > 0, 2.0, 1.0)[None, None, :]
             rows = influence.rows._replace(c=influence.rows.c * odd)
-            v, w = nbt.NoBackTrack().reduce(system, influence._replace(rows=rows), signs[0], metric)
+            v, w = nbt.NoBackTrack().reduce(system.substeps[0], influence._replace(rows=rows), signs[0], metric)
             influence = Influence(v, w, influence.rows.silent())
             signs = (jnp.ones_like(signs[0]),)
         if self.mistake == "one sign for all rows":

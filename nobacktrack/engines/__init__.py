@@ -11,7 +11,7 @@ import numpy as np
 
 from ..configuration import at_least
 from ..errors import BadItem
-from ..learner import Learner
+from ..learner import Verbs
 from ..protocol import NATS_PER_BIT, State
 from ..streams.items import Chunk, Cutter, checked, part, size, whole
 from . import reference
@@ -76,7 +76,7 @@ def _ratio(total: float, count: float) -> float:
 
 
 def run(
-    learner: Learner, state: State, stream: Any, *, engine: str, chunk: int | None, callbacks: Sequence[Callback]
+    learner: Verbs, state: State, stream: Any, *, engine: str, chunk: int | None, callbacks: Sequence[Callback]
 ) -> tuple[State, RunInfo] | Iterator[tuple[State, RunInfo]]:
     """`(state, info)` on arrays, an iterator of them on an iterator."""
     steps = training(learner, state, stream, engine=engine, chunk=chunk, callbacks=callbacks)
@@ -90,7 +90,7 @@ def run(
 
 
 def training(
-    learner: Learner,
+    learner: Verbs,
     state: State,
     stream: Any,
     *,
@@ -110,14 +110,14 @@ def training(
     return _train(learner, state, _chunks(learner, state, stream, chunk or chunk_size(learner, state)), callbacks)
 
 
-def chunk_size(learner: Learner, state: State) -> int:
+def chunk_size(learner: Verbs, state: State) -> int:
     """As many steps as keep the draws of a chunk small."""
     draws = jax.eval_shape(lambda state: learner.draw(state, state.t), state)
     each = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(draws))
     return int(min(LARGEST_CHUNK, max(16, 2 ** int(np.log2(DRAWS_BYTES / max(1, each))))))
 
 
-def _chunks(learner: Learner, state: State, stream: Any, count: int) -> Iterator[tuple[Chunk | None, BadItem | None]]:
+def _chunks(learner: Verbs, state: State, stream: Any, count: int) -> Iterator[tuple[Chunk | None, BadItem | None]]:
     """Checked chunks; the good beginning of one with a bad item comes with the error."""
     arrays = whole(stream)
     if arrays is not None:
@@ -142,7 +142,7 @@ def _live_chunks(stream: Any, cutter: Cutter) -> Iterator[tuple[Chunk | None, Ba
 
 
 def _train(
-    learner: Learner, state: State, chunks: Iterator[tuple[Chunk | None, BadItem | None]], callbacks: Sequence[Callback]
+    learner: Verbs, state: State, chunks: Iterator[tuple[Chunk | None, BadItem | None]], callbacks: Sequence[Callback]
 ) -> Iterator[tuple[State, RunInfo]]:
     means = Means()
     for chunk, error in chunks:

@@ -13,13 +13,13 @@ from jaxtyping import Array, Bool
 from .. import draws as random
 from ..errors import Divergence
 from ..guards import diverged, finite
-from ..learner import Learner
+from ..learner import Verbs
 from ..protocol import Info, State, Tree
 from ..streams.items import Chunk, Series, size
 
 
 @jax.jit
-def scan(learner: Learner, state: State, chunk: Chunk) -> tuple[State, Info]:
+def scan(learner: Verbs, state: State, chunk: Chunk) -> tuple[State, Info]:
     """The state after a chunk, and an Info entry for each item: pure, for jit and vmap."""
     count = size(chunk)
     ts = jax.vmap(lambda i: random.later(state.t, i))(jnp.arange(count, dtype=jnp.uint32))
@@ -27,7 +27,7 @@ def scan(learner: Learner, state: State, chunk: Chunk) -> tuple[State, Info]:
     return jax.lax.scan(lambda state, item: step(learner, state, *item), state, (chunk, draws))
 
 
-def step(learner: Learner, state: State, item: Chunk, draws: Tree) -> tuple[State, Info]:
+def step(learner: Verbs, state: State, item: Chunk, draws: Tree) -> tuple[State, Info]:
     """One item: a value is the target, then the input; a pair is the input, then its target."""
     if item.reset is not None:
         state = jax.lax.cond(item.reset, learner.reset, lambda state: state, state)
@@ -59,14 +59,14 @@ def _as_expected(loss: Array, chunk: Chunk) -> Array:
     return jnp.isfinite(loss) | (jnp.logical_not(chunk.seen) if chunk.seen is not None else True)
 
 
-def divergence(learner: Learner, state: State, chunk: Chunk) -> Divergence:
+def divergence(learner: Verbs, state: State, chunk: Chunk) -> Divergence:
     """Replay a chunk that went wrong, one step at a time, to the last state that was good."""
     _, good, bad, info = _replay(learner, state, chunk)
     return diverged(good, bad, info)
 
 
 @jax.jit
-def _replay(learner: Learner, state: State, chunk: Chunk) -> tuple[Any, ...]:
+def _replay(learner: Verbs, state: State, chunk: Chunk) -> tuple[Any, ...]:
     def take(i: Array, state: State) -> tuple[State, Info]:
         item = jax.tree.map(lambda leaf: leaf[i], chunk)
         following, info = step(learner, state, item, learner.draw(state, state.t))

@@ -10,8 +10,8 @@ from jaxtyping import Array, Float, Int8
 
 from .. import draws
 from ..configuration import at_least, configuration, expect_part, set_field, static
-from ..immediate import Rows, linearise, no_rows
-from ..norms import MetricNorms, Norms
+from ..immediate import Rows, linearise, no_rows, row_count
+from ..norms import GramianNorms, MetricNorms, Norms
 from ..protocol import Metric, Params, Point, Tree, flat
 
 
@@ -38,6 +38,7 @@ class NoBackTrack:
         expect_part(self.norms, "norms", "scales", "a rule such as nbt.MetricNorms()")
 
     def init(self, system: Any, at: Point) -> Influence:
+        expect_suited(self.norms, system)
         v = jnp.zeros((self.rank, flat(at.h).size), flat(at.h).dtype)
         w = jax.tree.map(lambda leaf: jnp.zeros((self.rank, *leaf.shape), leaf.dtype), at.params.theta)
         return Influence(v, w, no_rows(system.substeps[-1], at), self.norms.init(flat(at.h)))
@@ -77,9 +78,16 @@ class NoBackTrack:
         return rho[:, None] * influence.v + rows_v, w
 
 
+def expect_suited(norms: Norms, system: Any) -> None:
+    """Refuse norms that follow one Jacobian a step for a system that takes several sub-steps."""
+    if isinstance(norms, GramianNorms) and len(system.substeps) > 1:
+        raise ValueError(f"norms: {norms} needs a system of one sub-step, not of {len(system.substeps)}")
+
+
 def signs_of(system: Any, terms: int, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, "terms n"], ...]:
-    """Independent signs for each sub-step, each term and each component of the state."""
-    return tuple(draws.signs(key, t, (terms, flat(h).size), tag) for tag in range(len(system.substeps)))
+    """Independent signs for each sub-step and term, one for each row of the sub-step before it."""
+    earlier = (system.substeps[-1], *system.substeps[:-1])
+    return tuple(draws.signs(key, t, (terms, row_count(before, h)), tag) for tag, before in enumerate(earlier))
 
 
 def advanced(
@@ -90,7 +98,7 @@ def advanced(
     for substep, eps in zip(system.substeps, signs, strict=True):
         v, w = estimator.reduce(reduced, influence, eps, metric)
         following = linearise(substep, at)
-        memory = estimator.norms.carry(influence.memory, following, metric)
+        memory = estimator.norms.carry(influence.memory, substep, following, metric)
         influence = Influence(jax.vmap(following.push)(v), w, following.rows, memory)
         at, reduced = at._replace(h=following.h), substep
     return influence, at.h

@@ -13,7 +13,7 @@ from ..configuration import at_least, configuration, set_field, static
 from ..immediate import no_rows
 from ..norms import InvariantNorms, MetricNorms, Norms
 from ..protocol import Metric, Params, Point, Tree, flat
-from .nobacktrack import Influence, advanced, forgotten, signs_of
+from .nobacktrack import Influence, advanced, expect_suited, forgotten, signs_of
 
 
 @configuration
@@ -36,6 +36,7 @@ class SplitNoBackTrack:
             )
 
     def init(self, system: Any, at: Point) -> Influence:
+        expect_suited(self.norms, system)
         v = jnp.zeros((self.blocks, flat(at.h).size), flat(at.h).dtype)
         w = jax.tree.map(jnp.zeros_like, at.params.theta)
         return Influence(v, w, no_rows(system.substeps[-1], at), self.norms.init(flat(at.h)))
@@ -71,7 +72,7 @@ class SplitNoBackTrack:
 
         def one(k: Array, v: Array, eps: Array) -> tuple[Array, Tree]:
             masks = self._masks(influence.w, k)
-            rows_v, rows_w = influence.rows.restrict(masks).reduce(substep, eps, self.norms, ruler)
+            rows_v, rows_w = influence.rows.restrict(substep, masks).reduce(substep, eps, self.norms, ruler)
             w = jax.tree.map(jnp.multiply, influence.w, masks)
             norm_w = ruler.form_norms(jax.tree.map(lambda leaf: leaf[None], w))[0].astype(v.dtype)
             rho, inverse = self.norms.scales(norm_w, ruler.state_norms(v[None])[0])

@@ -35,6 +35,7 @@ CHUNK = 5000
 NORMS = {
     "metric": nbt.MetricNorms(),
     "Euclidean": nbt.EuclideanNorms(),
+    "Gramian": nbt.GramianNorms(),
     "foresight": nbt.ForesightNorms(),
     "Appendix B": nbt.InvariantNorms(),
     "none (rho = 1)": nbt.Unscaled(),
@@ -56,10 +57,10 @@ def learners(which: str) -> Iterator[tuple[str, str, nbt.Learner]]:
             yield f"norms: {name}", "0.1", _kalman(system, nbt.NoBackTrack(norms=norms), 0.1)
         return
     estimators = {
-        "NoBackTrack rank 1": nbt.NoBackTrack(),
-        "NoBackTrack rank 2": nbt.NoBackTrack(rank=2),
+        "NoBackTrack rank 1": nbt.NoBackTrack(norms=nbt.GramianNorms()),
+        "NoBackTrack rank 2": nbt.NoBackTrack(rank=2, norms=nbt.GramianNorms()),
         "truncated BPTT(15)": nbt.TruncatedBPTT(depth=15),
-        "NoBackTrack rank 10": nbt.NoBackTrack(rank=10),
+        "NoBackTrack rank 10": nbt.NoBackTrack(rank=10, norms=nbt.GramianNorms()),
         "RTRL": nbt.RTRL(),
     }
     for name, estimator in estimators.items():

@@ -1,7 +1,8 @@
 """Where data comes from."""
 
+from .clocks import Clock, elapsed
 from .items import RESET, Pairs, Series
 from .synthetic import ANBN_ALPHABET, anbn, anbn_entropy
 from .text import characters
 
-__all__ = ["ANBN_ALPHABET", "RESET", "Pairs", "Series", "anbn", "anbn_entropy", "characters"]
+__all__ = ["ANBN_ALPHABET", "RESET", "Clock", "Pairs", "Series", "anbn", "anbn_entropy", "characters", "elapsed"]

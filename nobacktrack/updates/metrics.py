@@ -17,9 +17,10 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from ..configuration import configuration, static
-from ..protocol import Tree
+from ..protocol import RowBlock, Tree
 
 Prior = Float[Array, ""]
+Fans = Float[Array, "units_or_1 gates_or_1 fan"]
 
 
 class Euclidean(NamedTuple):
@@ -28,8 +29,8 @@ class Euclidean(NamedTuple):
     def norm2(self, w: Tree) -> Float[Array, ""]:
         return jax.tree.reduce(jnp.add, jax.tree.map(lambda leaf: jnp.sum(leaf**2), w))
 
-    def row_norm2(self, u: Float[Array, "*units fan"]) -> Float[Array, "units gates"]:
-        return jnp.sum(u**2, axis=-1).reshape(-1, 1)
+    def row_norm2(self, u: Fans, rows: RowBlock) -> Float[Array, "units gates"]:
+        return jnp.sum(u**2, axis=-1)
 
     def raised(self, w: Tree) -> Tree:
         return w
@@ -54,8 +55,8 @@ class Kind(Protocol):
         """w^T (J + Lambda)^-1 w."""
         ...
 
-    def row_norm2(self, information: Any, prior: Prior, u: Array) -> Float[Array, "units gates"]:
-        """The same for a fan-in vector put in each row of packed parameters."""
+    def row_norm2(self, information: Any, prior: Prior, u: Fans, rows: RowBlock) -> Float[Array, "units gates"]:
+        """The same for a fan-in put in each row of one of the packed arrays."""
         ...
 
     def suited(self, packed: bool) -> Kind:
@@ -75,8 +76,8 @@ class Mahalanobis(NamedTuple):
     def norm2(self, w: Tree) -> Float[Array, ""]:
         return self.kind.norm2(self.information, self.prior, w)
 
-    def row_norm2(self, u: Float[Array, "*units fan"]) -> Float[Array, "units gates"]:
-        return self.kind.row_norm2(self.information, self.prior, u)
+    def row_norm2(self, u: Fans, rows: RowBlock) -> Float[Array, "units gates"]:
+        return self.kind.row_norm2(self.information, self.prior, u, rows)
 
     def raised(self, w: Tree) -> Tree:
         """(J + Lambda)^-1 w: what gives inner products with w."""
@@ -103,14 +104,13 @@ class Full:
         flat = ravel_pytree(w)[0]
         return flat @ jnp.linalg.solve(self._with(information, prior), flat)
 
-    def row_norm2(self, information: Array, prior: Prior, u: Array) -> Array:
-        fan = u.shape[-1]
-        covariance = jnp.linalg.inv(self._with(information, prior))
-        rows = len(covariance) // fan
-        blocks = covariance.reshape(rows, fan, rows, fan)[jnp.arange(rows), :, jnp.arange(rows)]
-        if u.ndim == 1:
-            return jnp.einsum("rkl,k,l->r", blocks, u, u).reshape(-1, 1)
-        return jnp.einsum("ugkl,uk,ul->ug", blocks.reshape(len(u), -1, fan, fan), u, u)
+    def row_norm2(self, information: Array, prior: Prior, u: Fans, rows: RowBlock) -> Float[Array, "units gates"]:
+        fan, count = u.shape[-1], rows.units * rows.gates
+        mine = slice(rows.offset, rows.offset + count * fan)
+        covariance = jnp.linalg.inv(self._with(information, prior))[mine, mine].reshape(count, fan, count, fan)
+        blocks = covariance[jnp.arange(count), :, jnp.arange(count)].reshape(rows.units, rows.gates, fan, fan)
+        u = jnp.broadcast_to(u, (rows.units, rows.gates, fan))
+        return jnp.einsum("ugkl,ugk,ugl->ug", blocks, u, u)
 
     def suited(self, packed: bool) -> Full:
         return self
@@ -155,9 +155,8 @@ class PerLeaf:
         """w^T (J + Lambda)^-1 w of a whole array."""
         return jnp.sum(self.squares(j, prior, w))
 
-    def row_norm2(self, information: Any, prior: Prior, u: Float[Array, "*units fan"]) -> Float[Array, "units gates"]:
-        (j,) = information  # packed parameters are one array
-        return self.squares(j, prior, u[None, None, :] if u.ndim == 1 else u[:, None, :])
+    def row_norm2(self, information: Any, prior: Prior, u: Fans, rows: RowBlock) -> Float[Array, "units gates"]:
+        return self.squares(information[rows.leaf], prior, u)
 
 
 @configuration
