@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from . import checks, reduction, streams
+    from . import checks, hmm, reduction, streams
     from .checkpoint import load, save
     from .configuration import inverse_sqrt
     from .engines import RunInfo
     from .errors import BadItem, Divergence
     from .estimators import RTRL, NoBackTrack, SlidingBPTT, SplitNoBackTrack, TruncatedBPTT
+    from .hmm import HMM, OnlineEM
     from .learner import Apart, Learner, System
     from .norms import EuclideanNorms, ForesightNorms, GramianNorms, InvariantNorms, MetricNorms, Unscaled
     from .protocol import Info, Params, State
@@ -52,6 +53,7 @@ _MODULES = {
     "engines": ("RunInfo",),
     "errors": ("BadItem", "Divergence"),
     "estimators": ("RTRL", "NoBackTrack", "SlidingBPTT", "SplitNoBackTrack", "TruncatedBPTT"),
+    "hmm": ("HMM", "OnlineEM"),
     "learner": ("Apart", "Learner", "System"),
     "norms": ("EuclideanNorms", "ForesightNorms", "GramianNorms", "InvariantNorms", "MetricNorms", "Unscaled"),
     "protocol": ("Info", "Params", "State"),
@@ -84,10 +86,11 @@ _MODULES = {
     ),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
-_SUBMODULES = ("checks", "reduction", "streams")
+_SUBMODULES = ("checks", "hmm", "reduction", "streams")
 
 __all__ = [
     "GRU",
+    "HMM",
     "LRU",
     "LSTM",
     "RESET",
@@ -115,6 +118,7 @@ __all__ = [
     "Learner",
     "MetricNorms",
     "NoBackTrack",
+    "OnlineEM",
     "Optax",
     "OuterProduct",
     "Pairs",
@@ -133,6 +137,7 @@ __all__ = [
     "checks",
     "euler",
     "heun",
+    "hmm",
     "inverse_sqrt",
     "load",
     "reduction",

@@ -19,7 +19,7 @@ import safetensors.numpy
 
 from . import __version__, configuration, estimators, guards, hmm, immediate, learner, norms, protocol, systems, updates
 from .estimators import bptt, nobacktrack
-from .learner import Learner, System
+from .learner import System, Verbs
 from .protocol import State, Tree
 
 FORMAT = 1
@@ -51,12 +51,12 @@ _CLASSES = {cls.__name__: cls for cls in (*_RECORDS, *_CONFIGURATIONS)}
 class Checkpoint(NamedTuple):
     """What a file held; `notes` is what was saved beside the state (an alphabet, a place in a file)."""
 
-    learner: Learner
+    learner: Any
     state: State
     notes: dict[str, Any]
 
 
-def save(path: str | Path, learner: Learner, state: State, notes: dict[str, Any] | None = None) -> None:
+def save(path: str | Path, learner: Verbs, state: State, notes: dict[str, Any] | None = None) -> None:
     """Write a checkpoint, atomically: the file is the old one or the new one, never half of it."""
     arrays: dict[str, np.ndarray] = {}
     header = {
@@ -71,17 +71,17 @@ def save(path: str | Path, learner: Learner, state: State, notes: dict[str, Any]
     _write(Path(path), safetensors.numpy.save(arrays, {HEADER: json.dumps(header)}))
 
 
-def load(path: str | Path, learner: Learner | None = None, like: State | None = None) -> Checkpoint:
+def load(path: str | Path, learner: Verbs | None = None, like: State | None = None) -> Checkpoint:
     """Read a checkpoint. A learner made of your own functions is passed in; a state with classes of your own needs
     one `like` it.
     """
     header, arrays = _read(Path(path))
-    learner = _learner(header, path) if learner is None else learner
-    state = _rebuilt(header["state"], arrays, path, learner) if like is None else _filled(like, "state", arrays, path)
-    return Checkpoint(learner, state, header["notes"])
+    made = _learner(header, path) if learner is None else learner
+    state = _rebuilt(header["state"], arrays, path, made) if like is None else _filled(like, "state", arrays, path)
+    return Checkpoint(made, state, header["notes"])
 
 
-def _learner(header: dict[str, Any], path: Any) -> Learner:
+def _learner(header: dict[str, Any], path: Any) -> Any:
     if header["learner"] is None:
         raise ValueError(f"{path}: made of functions or optimisers of your own, pass the learner in: {header['repr']}")
     return _made(header["learner"], path)
@@ -172,7 +172,7 @@ def _leaf_name(name: str, path: Any) -> str:
     return f"{name}.{suffix}" if suffix else name
 
 
-def _rebuilt(skeleton: Any, arrays: dict[str, np.ndarray], path: Any, learner: Learner) -> State:
+def _rebuilt(skeleton: Any, arrays: dict[str, np.ndarray], path: Any, learner: Verbs) -> State:
     """A state from its skeleton; what an optimiser remembers is shaped by the optimiser itself."""
     fields = {name: value for name, value in skeleton["fields"].items() if name != "update"}
     parts = {name: _grown(value, arrays, path) for name, value in fields.items()}
@@ -187,7 +187,7 @@ def _rebuilt(skeleton: Any, arrays: dict[str, np.ndarray], path: Any, learner: L
     return state
 
 
-def _expect_fit(learner: Learner, state: State, path: Any) -> None:
+def _expect_fit(learner: Verbs, state: State, path: Any) -> None:
     """Refuse a state that another learner made."""
     point = protocol.Point(state.params, state.h, state.params.fixed.x)
     try:

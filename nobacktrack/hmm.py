@@ -40,7 +40,7 @@ class Belief(NamedTuple):
 class Categorical(NamedTuple):
     """P(y | x) = g[x, y]."""
 
-    g: Float[Array, "k symbols"]
+    g: Any  # (k, symbols)
 
     def log_density(self, y: Array) -> Float[Array, " k"]:
         return jnp.log(self.g[:, y])
@@ -56,8 +56,8 @@ class Categorical(NamedTuple):
 class Normal(NamedTuple):
     """y | x is Gaussian, with a mean and a variance for each coordinate."""
 
-    mean: Float[Array, "k outputs"]
-    variance: Float[Array, "k outputs"]
+    mean: Any  # (k, outputs)
+    variance: Any  # (k, outputs)
 
     def log_density(self, y: Float[Array, " outputs"]) -> Float[Array, " k"]:
         squares = (y.astype(self.mean.dtype)[None, :] - self.mean) ** 2 / self.variance
@@ -79,7 +79,7 @@ class Normal(NamedTuple):
 class Chain(NamedTuple):
     """What is learned: q[i, j] = P(X_{t+1} = j | X_t = i), and the emissions."""
 
-    q: Float[Array, "k k"]
+    q: Any  # (k, k)
     emission: Any
 
 

@@ -91,6 +91,8 @@ class Verbs(ABC):
     """
 
     system: Any
+    estimator: Any
+    updates: Any
 
     @abstractmethod
     def predicted(self, state: State) -> Tree: ...

@@ -29,6 +29,32 @@ def anbn_entropy(k: int, l: int, *, independent: bool = False) -> float:  # noqa
     return (2 if independent else 1) * math.log2(l - k + 1) / (l + k + 2)
 
 
+def brackets(s: int, r: int, m: int, *, length: int, seed: int) -> np.ndarray:
+    """Distant brackets(s,r,m): lines `[` s letters `]` r letters `[` the same s letters `]` newline, letters uniform
+    among m. Symbols 0 .. m - 1 are the letters, then `[`, `]`, newline.
+    """
+    _check_brackets(s, r, m)
+    at_least("length", length, 1)
+    lines = length // (2 * s + r + 5) + 1
+    letters = np.random.default_rng(seed).integers(m, size=(lines, s + r))
+    first, between = letters[:, :s], letters[:, s:]
+    opening, closing, newline = (np.full((lines, 1), m + i) for i in range(3))
+    parts = [opening, first, closing, between, opening, first, closing, newline]
+    return np.concatenate(parts, axis=1).ravel()[:length].astype(np.int32)
+
+
+def brackets_entropy(s: int, r: int, m: int) -> float:
+    """Bits per character of brackets(s,r,m): (s + r) log2(m) / (2 s + r + 5)."""
+    _check_brackets(s, r, m)
+    return (s + r) * math.log2(m) / (2 * s + r + 5)
+
+
+def _check_brackets(s: int, r: int, m: int) -> None:
+    at_least("s", s, 1)
+    at_least("r", r, 0)
+    at_least("m", m, 1)
+
+
 def _check_range(k: int, l: int) -> None:  # noqa: E741
     at_least("k", k, 1)
     at_least("l", l, k)

@@ -1,0 +1,59 @@
+"""Gated cells, layers and a learned alpha under NoBackTrack, RTRL and truncated BPTT, with the same filter, over seeds.
+See docs/systems.md.
+
+    python -m nobacktrack.experiments.cells anbn
+    python -m nobacktrack.experiments.cells brackets --seeds 4
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import nobacktrack as nbt
+from nobacktrack.experiments import trials
+from nobacktrack.experiments.trials import Trial
+
+RANGE = (1, 32)
+BRACKETS = (1, 5, 10)
+ESTIMATORS = {"NoBackTrack rank 1": nbt.NoBackTrack(), "truncated BPTT(15)": nbt.TruncatedBPTT(depth=15)}
+
+
+def cells(symbols: int) -> dict[str, Any]:
+    return {
+        "LSTM": nbt.LSTM(units=20, symbols=symbols),
+        "GRU": nbt.GRU(units=20, symbols=symbols),
+        "leaky RNN, learned alpha": nbt.LearnedLeakyRNN(units=20, symbols=symbols),
+        "two layers of 10 LSTM units": nbt.Stack([nbt.LSTM(units=10, symbols=symbols)] * 2),
+    }
+
+
+def anbn(seed: int, length: int) -> np.ndarray:
+    return nbt.streams.anbn(*RANGE, length=length, seed=seed)
+
+
+def brackets(seed: int, length: int) -> np.ndarray:
+    return nbt.streams.brackets(*BRACKETS, length=length, seed=seed)
+
+
+def methods(which: str) -> Iterator[Trial]:
+    """Each cell with each estimator; RTRL, which is slow here, comes last."""
+    stream, symbols = (anbn, 3) if which == "anbn" else (brackets, BRACKETS[2] + 3)
+    rounds = (ESTIMATORS, {"RTRL": nbt.RTRL()})
+    for estimators in rounds:
+        for cell, system in cells(symbols).items():
+            for name, estimator in estimators.items():
+                yield Trial(f"{cell}, {name}", "0.1", nbt.Learner(system, estimator, nbt.Kalman()), stream)
+
+
+def main() -> None:
+    given = trials.options(__doc__, ("anbn", "brackets"), "out/cells.json").parse_args()
+    entropy = nbt.streams.anbn_entropy(*RANGE) if given.which == "anbn" else nbt.streams.brackets_entropy(*BRACKETS)
+    given.out = given.out.with_name(f"{given.out.stem}_{given.which}.json")
+    trials.run(methods(given.which), given, {"entropy": (entropy, "-")})
+
+
+if __name__ == "__main__":
+    main()
