@@ -303,7 +303,14 @@ def test_bad_arguments_are_named(make, message):
 
 # --- norms ----------------------------------------------------------------------------------------------------------
 
-NORMS = (nbt.MetricNorms(), nbt.EuclideanNorms(), nbt.InvariantNorms(), nbt.ForesightNorms(), nbt.Unscaled())
+NORMS = (
+    nbt.MetricNorms(),
+    nbt.EuclideanNorms(),
+    nbt.InvariantNorms(),
+    nbt.ForesightNorms(),
+    nbt.GramianNorms(pace=0.5),
+    nbt.Unscaled(),
+)
 
 
 def information_path(learner, state, steps):
@@ -355,22 +362,33 @@ def test_unbiased_with_every_norm_on_an_outside_path_of_theta_and_j(norms, kind,
     assert checks.expect_close(mean, wanted, 1e-12, "unbiased") <= 1e-12
 
 
-@pytest.mark.parametrize("units", [3, 5])
-@pytest.mark.parametrize("cell", [nbt.RNN, nbt.LeakyRNN])
-@pytest.mark.parametrize("graph", [None, [(0, 0), (1, 0), (2, 1), (0, 2), (1, 2)]])
-def test_variances_and_worths_go_by_the_squared_jacobian(units, cell, graph):
-    from nobacktrack.immediate import linearise
-    from nobacktrack.protocol import Point
+def test_the_gramian_is_the_worth_of_directions_to_the_losses_to_come():
+    """For h' = A h + ..., Q = sum_k horizon^k (A^T)^k E[H^T H] A^k, whatever the pace."""
+    a = jnp.array([[0.8, 0.3, 0.0], [0.0, 0.5, 0.2], [0.1, 0.0, 0.3]])
+    system = nbt.System(lambda theta, h, x: a @ h + theta * x, lambda phi, h: h[0] - h[2], lambda y_hat, y: y_hat * y)
+    learner = nbt.Learner(system, nbt.NoBackTrack(norms=nbt.GramianNorms(horizon=0.9, pace=0.1)), nbt.SGD(0.0))
+    state = learner.init(0, theta=jnp.ones(3), phi=jnp.zeros(()), h=jnp.zeros(3), x=jnp.zeros(()))
+    state, _ = learner.run(state, (np.ones(600), np.full(600, 2.0)))
+    h_row = 2.0 * jnp.array([1.0, 0.0, -1.0])
+    wanted = sum(
+        0.9**k * jnp.linalg.matrix_power(a, k).T @ jnp.outer(h_row, h_row) @ jnp.linalg.matrix_power(a, k)
+        for k in range(200)
+    )
+    np.testing.assert_allclose(state.influence.memory.worth, wanted, rtol=1e-9, atol=1e-9)
 
-    system = cell(units=units, symbols=3, graph=graph)
-    state = nbt.Learner(system, nbt.RTRL(), nbt.SGD(0.1)).init(0, dtype=jnp.float64)
-    h = jnp.linspace(-1.0, 1.0, units)
-    following = linearise(system, Point(state.params, h, jnp.int32(1)))
-    jacobian = jax.jacobian(lambda h: system.evolve(state.params, h, jnp.int32(1)))(h)
-    variance = jnp.arange(1.0, units + 1)
-    np.testing.assert_allclose(following.push_squared(variance), jacobian**2 @ variance, rtol=1e-12)
-    (worth,) = jax.linear_transpose(following.push_squared, variance)(variance)
-    np.testing.assert_allclose(worth, (jacobian**2).T @ variance, rtol=1e-12)
+
+def test_the_gramian_of_an_unstable_system_stays_finite():
+    system = nbt.System(lambda theta, h, x: 1.01 * h + theta * x, lambda phi, h: h.sum(), lambda y_hat, y: y_hat * y)
+    learner = nbt.Learner(system, nbt.NoBackTrack(norms=nbt.GramianNorms()), nbt.SGD(0.0))
+    state = learner.init(0, theta=jnp.ones(2), phi=jnp.zeros(()), h=jnp.zeros(2), x=jnp.zeros(()))
+    state, _ = learner.run(state, (np.zeros(5000), np.ones(5000)))
+    assert float(jnp.abs(state.influence.memory.worth).max()) < 200
+
+
+def test_gramian_norms_refuse_a_system_of_several_sub_steps():
+    stack = nbt.Stack([nbt.RNN(units=2, symbols=3)] * 2)
+    with pytest.raises(ValueError, match="one sub-step"):
+        nbt.Learner(stack, nbt.NoBackTrack(norms=nbt.GramianNorms()), nbt.Kalman()).init(0)
 
 
 def test_foresight_norms_need_a_cell():

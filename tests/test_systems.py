@@ -11,6 +11,8 @@ from systems import outside_path, symbol_inputs
 
 import nobacktrack as nbt
 from nobacktrack import checks
+from nobacktrack.immediate import linearise
+from nobacktrack.protocol import Point
 
 UNKNOWN: Any = "rk4"
 STREAM = nbt.streams.anbn(1, 8, length=100, seed=0)
@@ -97,6 +99,22 @@ def test_one_step_identity_of_a_stack_with_more_directions(estimator):
     learner, state = start(stack((nbt.RNN, 2), (nbt.LeakyRNN, 3)), estimator)
     state, _ = learner.run(state, STREAM[:30])
     assert checks.check_one_step(learner, state, jnp.int32(1)) <= 1e-12
+
+
+@pytest.mark.parametrize("name", [*SYSTEMS, "RNN", "RNN on a graph"])
+def test_variances_and_worths_go_by_the_squared_jacobian(name):
+    plain = {"RNN": None, "RNN on a graph": [(0, 0), (1, 0), (2, 1), (0, 2), (1, 2)]}
+    system = nbt.RNN(units=4, symbols=3, graph=plain[name]) if name in plain else SYSTEMS[name][1]
+    _, state = start(system)
+    x = inputs_of(system, 1)[0]
+    h = jnp.linspace(-1.0, 1.0, state.h.size)
+    for substep in system.substeps:
+        following = linearise(substep, Point(state.params, h, x))
+        jacobian = jax.jacobian(lambda h, substep=substep: substep.evolve(state.params, h, x))(h)
+        variance = jnp.arange(1.0, h.size + 1)
+        np.testing.assert_allclose(following.push_squared(variance), jacobian**2 @ variance, rtol=1e-12)
+        (worth,) = jax.linear_transpose(following.push_squared, variance)(variance)
+        np.testing.assert_allclose(worth, (jacobian**2).T @ variance, rtol=1e-12)
 
 
 def test_a_stack_without_signs_of_its_own_for_each_layer_is_biased():

@@ -78,7 +78,7 @@ def over_copies(norms: Any, dt: float, copies: int) -> Measured:
 
 def table(results: dict[tuple[str, float], Measured]) -> Table:
     """Means over the copies."""
-    columns = ("scales", "dt", "change of v", "change of w", "|v|^2 at the end", "|w|^2", "|v|^2|w|^2", "at half time")
+    columns = ("scales", "dt", "dv^2", "dw^2", "|v|^2", "|w|^2", "product", "at half time")
     result = Table(*columns)
     for (name, dt), run in results.items():
         numbers = [
@@ -119,7 +119,7 @@ def figure(results: dict[tuple[str, float], Measured], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--copies", type=int, default=256)
+    parser.add_argument("--copies", type=int, default=128)
     parser.add_argument("--out", type=Path, default=Path("out/continuous.png"))
     given = parser.parse_args()
     given.out.parent.mkdir(parents=True, exist_ok=True)
