@@ -232,7 +232,7 @@ class GramianNorms(Plain):
 
     horizon: float = 0.99
     pace: float = 0.01
-    floor: float = 0.01
+    floor: float = 0.1
 
     def init(self, h: Float[Array, " n"]) -> Gramian:
         none = jnp.zeros((h.size, h.size), h.dtype)
