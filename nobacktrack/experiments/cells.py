@@ -1,4 +1,4 @@
-"""Gated cells, layers and a learned alpha under NoBackTrack, RTRL and truncated BPTT, with the same filter, over seeds.
+"""Gated cells and a learned alpha under NoBackTrack, RTRL and truncated BPTT, with the same filter, over seeds.
 See docs/systems.md.
 
     python -m nobacktrack.experiments.cells anbn
@@ -18,7 +18,12 @@ from nobacktrack.experiments.trials import Trial
 
 RANGE = (1, 32)
 BRACKETS = (1, 5, 10)
-ESTIMATORS = {"NoBackTrack rank 1": nbt.NoBackTrack(), "truncated BPTT(15)": nbt.TruncatedBPTT(depth=15)}
+PRIOR = 100.0
+ESTIMATORS = {
+    "NoBackTrack rank 1": nbt.NoBackTrack(norms=nbt.GramianNorms()),
+    "truncated BPTT(15)": nbt.TruncatedBPTT(depth=15),
+    "RTRL": nbt.RTRL(),
+}
 
 
 def cells(symbols: int) -> dict[str, Any]:
@@ -26,7 +31,6 @@ def cells(symbols: int) -> dict[str, Any]:
         "LSTM": nbt.LSTM(units=20, symbols=symbols),
         "GRU": nbt.GRU(units=20, symbols=symbols),
         "leaky RNN, learned alpha": nbt.LearnedLeakyRNN(units=20, symbols=symbols),
-        "two layers of 10 LSTM units": nbt.Stack([nbt.LSTM(units=10, symbols=symbols)] * 2),
     }
 
 
@@ -39,13 +43,12 @@ def brackets(seed: int, length: int) -> np.ndarray:
 
 
 def methods(which: str) -> Iterator[Trial]:
-    """Each cell with each estimator; RTRL, which is slow here, comes last."""
+    """Each cell with each estimator."""
     stream, symbols = (anbn, 3) if which == "anbn" else (brackets, BRACKETS[2] + 3)
-    rounds = (ESTIMATORS, {"RTRL": nbt.RTRL()})
-    for estimators in rounds:
+    for name, estimator in ESTIMATORS.items():
         for cell, system in cells(symbols).items():
-            for name, estimator in estimators.items():
-                yield Trial(f"{cell}, {name}", "0.1", nbt.Learner(system, estimator, nbt.Kalman()), stream)
+            learner = nbt.Learner(system, estimator, nbt.Kalman(prior=PRIOR))
+            yield Trial(f"{cell}, {name}", "0.1", learner, stream)
 
 
 def main() -> None:
