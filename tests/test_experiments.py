@@ -1,0 +1,93 @@
+"""The experiments run, at a small size; what they keep, they do not run again."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+import nobacktrack as nbt
+from nobacktrack.experiments import cells, continuous, hidden_markov, kalman, pendulum, trials
+
+
+@pytest.fixture(autouse=True)
+def as_users_have_it():
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
+def small(learner, name="a method"):
+    return trials.Trial(name, "0.1", learner, kalman.stream)
+
+
+def test_trials_are_kept_and_not_run_again(tmp_path, capsys):
+    given = trials.options("d", ("x",), "").parse_args(
+        ["x", "--seeds", "2", "--length", "300", "--out", str(tmp_path / "r.json")]
+    )
+    learner = nbt.Learner(nbt.LeakyRNN(units=3, symbols=3), nbt.NoBackTrack(), nbt.Kalman())
+    trials.run([small(learner)], given, kalman.LINES)
+    kept = json.loads(given.out.read_text())
+    ((key, result),) = kept.items()
+    assert key == "a method | 0.1 | 2 seeds | 300"
+    assert len(result["bits"]) == 2
+    assert np.isfinite(result["bits"]).all()
+    assert (tmp_path / "r_x.png").stat().st_size > 1000
+    result["bits"] = [1.25, 1.75]
+    given.out.write_text(json.dumps(kept))
+    trials.run([small(learner)], given, kalman.LINES)
+    assert "1.5000" in capsys.readouterr().out
+
+
+def test_seeds_at_once_are_seeds_one_by_one():
+    estimators = nbt.NoBackTrack(), nbt.RTRL()
+    for estimator in estimators:
+        learner = nbt.Learner(nbt.LeakyRNN(units=3, symbols=3), estimator, nbt.Kalman())
+        together = trials.last_tenth(small(learner), 2, 300)
+        alone = [learner.run(learner.init(seed), kalman.stream(seed, 300))[1].bits[-30:].mean() for seed in range(2)]
+        np.testing.assert_allclose(together, alone, rtol=1e-3)
+
+
+def test_a_run_that_diverges_is_counted_and_left_out_of_the_mean():
+    learner = nbt.Learner(nbt.GRU(units=3, symbols=3), nbt.NoBackTrack(), nbt.SGD(1e30))
+    (bits,) = trials.last_tenth(small(learner), 1, 300)
+    assert np.isnan(bits)
+    result = trials.table([("m", "0.1", [0.2, 0.4, bits])])
+    cells_of = [next(iter(column.cells)) for column in result.columns]
+    assert cells_of == ["m", "0.1", "0.3000", "0.1000", "0.3000", "1"]
+
+
+@pytest.mark.parametrize("which", ["methods", "norms", "tanh"])
+def test_methods_are_named_apart(which):
+    names = [(trial.name, trial.setting) for trial in kalman.methods(which)]
+    assert len(set(names)) == len(names) > 0
+
+
+@pytest.mark.parametrize("which", ["anbn", "brackets"])
+def test_cells_read_their_streams(which):
+    for trial in cells.methods(which):
+        stream = trial.stream(0, 100)
+        assert 0 <= stream.min() <= stream.max() < trial.learner.system.symbols
+
+
+def test_without_scales_w_shrinks_with_the_time_step(monkeypatch):
+    """|w|^2 goes as dt without the scales; with them it does not depend on dt."""
+    monkeypatch.setattr(continuous, "DURATION", 2.0)
+    sizes = {
+        (name, dt): float(np.mean(continuous.over_copies(norms, dt, 64).w[:, -1]))
+        for name, norms in continuous.NORMS.items()
+        for dt in (0.1, 0.01)
+    }
+    assert 5 < sizes["without", 0.1] / sizes["without", 0.01] < 20
+    assert 0.5 < sizes["with the scales", 0.1] / sizes["with the scales", 0.01] < 2
+
+
+def test_the_pendulum_learns_its_length():
+    lengths, _ = pendulum.learned(6000, seed=0)
+    assert abs(lengths[-100:].mean() - pendulum.LENGTH) < 0.1 < abs(lengths[0] - pendulum.LENGTH)
+
+
+def test_reduced_online_em_is_near_the_exact_one(monkeypatch):
+    monkeypatch.setattr(hidden_markov, "COUNT", 5000)
+    exact, reduced = hidden_markov.error(3, None, 0), hidden_markov.error(3, 10, 0)
+    assert exact < 0.1
+    assert abs(reduced - exact) < 0.02
