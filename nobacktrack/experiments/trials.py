@@ -144,7 +144,7 @@ def figure(rows: Rows, path: Path, lines: dict[str, tuple[float, str]]) -> None:
         if len(finite) < len(bits):
             axes.text(
                 0.99,
-                y,
+                y - 0.3,
                 f"{len(bits) - len(finite)} not finite",
                 ha="right",
                 va="center",
