@@ -17,11 +17,11 @@ from jaxtyping import Array, Float
 from ..configuration import as_number, configuration, set_field, static
 from ..errors import BadItem
 from ..guards import expect_like
-from ..protocol import Params, RowBlock, Tree
+from ..protocol import Tree
 from .cells import Additive
 from .recurrent import ALL
 from .spaces import Space
-from .substeps import Flat, Own, Substep
+from .substeps import Flat, Own, Substep, Whole
 
 Field = Callable[[Any, Any, Any], Any]
 
@@ -133,36 +133,14 @@ class ContinuousRNN(Additive):
         return own[-1:] + setting.astype(own.dtype) * jnp.exp(-a[1:]) * (a[:1] - own[-1:])
 
 
-class Half(Substep):
+class Half(Whole):
     """What the two sub-steps of Heun's method share: the state is [h, p], one of which is written."""
 
-    network: Any
     written: ClassVar[int]
 
     @property
-    def cell(self) -> ContinuousRNN:
-        return self.network
-
-    @property
-    def rows(self) -> RowBlock:
-        return RowBlock(0, 0, self.network.units, self.network.gates)
-
-    @property
-    def total(self) -> int:
-        return self.network.size
-
-    @property
     def count(self) -> int:
-        return self.network.units
-
-    def theta(self, params: Params) -> Float[Array, "units gates fan"]:
-        return params.theta
-
-    def constants(self, params: Params) -> Any:
-        return params.fixed.constants
-
-    def place(self, leaf: Float[Array, "units gates fan"]) -> Tree:
-        return leaf
+        return self.cell.units
 
     def pick(self, q: Flat) -> Own:
         return q.reshape(2, -1)[self.written : self.written + 1]
@@ -179,7 +157,6 @@ class Half(Substep):
 class Predictor(Half):
     """p <- h + dt F(h)."""
 
-    network: Any
     written: ClassVar[int] = 1
 
     def read(self, h: Flat) -> Own:
@@ -190,11 +167,7 @@ class Predictor(Half):
 class Corrector(Half):
     """h <- (h + p + dt F(p)) / 2."""
 
-    network: Any
     written: ClassVar[int] = 0
-
-    def read(self, h: Flat) -> Own:
-        return h.reshape(2, -1)
 
     def pointwise(self, a: Float[Array, "2 units"], own: Own, setting: Array) -> Own:
         return (own[:1] + self.cell.pointwise(a, own, setting)) / 2
