@@ -38,7 +38,7 @@ def test_train_on_a_file_and_resume_bit_for_bit(text, tmp_path):
 
 
 def test_progress_and_summary_for_people(text):
-    run = call("train", text, "--units", 4, "--cell", "rnn", "--estimator", "bptt")
+    run = call("train", text, "--units", 4, "--cell", "lstm", "--estimator", "bptt")
     assert "recent bits per character" in run.stderr
     assert "TruncatedBPTT" in run.stderr
 

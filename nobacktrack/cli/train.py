@@ -25,6 +25,10 @@ class Cell(StrEnum):
 
     rnn = "rnn"
     leaky = "leaky"
+    learned_leaky = "learned-leaky"
+    gru = "gru"
+    lstm = "lstm"
+    lru = "lru"
 
 
 class Method(StrEnum):
@@ -67,7 +71,15 @@ def train(
     symbols, alphabet = _text(stream)
     import nobacktrack as nbt
 
-    system = {Cell.rnn: nbt.RNN, Cell.leaky: nbt.LeakyRNN}[cell](units=units, symbols=len(alphabet))
+    cells = {
+        Cell.rnn: nbt.RNN,
+        Cell.leaky: nbt.LeakyRNN,
+        Cell.learned_leaky: nbt.LearnedLeakyRNN,
+        Cell.gru: nbt.GRU,
+        Cell.lstm: nbt.LSTM,
+        Cell.lru: nbt.LRU,
+    }
+    system = cells[cell](units=units, symbols=len(alphabet))
     method = {
         Method.nobacktrack: lambda: nbt.NoBackTrack(rank=rank),
         Method.rtrl: nbt.RTRL,
