@@ -113,6 +113,8 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 def _described(value: Any) -> Any:
     """A configuration as JSON, or None if part of it is a function or an array."""
+    if isinstance(value, np.floating):
+        return {"value": float(value)}
     if value is None or isinstance(value, (bool, int, float, str)):
         return {"value": value}
     if isinstance(value, tuple):

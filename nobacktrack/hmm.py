@@ -24,10 +24,11 @@ from .reduction import balance
 from .systems.spaces import Symbols, Vectors
 from .updates.gradient import Frozen
 
-SUM_TOLERANCE = 1e-6
+SUM_TOLERANCE = 1e-5
 LEAST_SHARE = 1e-6  # of a row of probabilities, after a reduced statistic came out negative
-LEAST_VISITS = 1e-3  # over k: a state visited less keeps the emission that it has
-LEAST_VARIANCE = 1e-6
+LEAST_VISITS = 1e-3  # over k: a state visited less keeps the parameters that it has
+LEAST_ITEMS = 5  # so many items, of the weight of the last one, before a state gets a variance of its own
+LEAST_VARIANCE = 1e-3  # over the variance of all items together
 
 
 class Belief(NamedTuple):
@@ -49,31 +50,51 @@ class Categorical(NamedTuple):
         """s(y): which symbol."""
         return jax.nn.one_hot(y, self.g.shape[1], dtype=self.g.dtype)
 
-    def maximised(self, s: Float[Array, "k symbols"]) -> Categorical:
-        return Categorical(_rows(s))
+    def maximised(self, s: Float[Array, "k symbols"], gamma: Array) -> Categorical:
+        return Categorical(_rows(s, self.g))
 
 
 class Normal(NamedTuple):
-    """y | x is Gaussian, with a mean and a variance for each coordinate."""
+    """y | x is Gaussian, with a mean and a variance for each coordinate. Moments are taken around `centre`, the mean of
+    the first means, so that data far from zero lose no digits.
+    """
 
     mean: Any  # (k, outputs)
     variance: Any  # (k, outputs)
+    centre: Any = None  # (outputs,), filled in by init
 
     def log_density(self, y: Float[Array, " outputs"]) -> Float[Array, " k"]:
         squares = (y.astype(self.mean.dtype)[None, :] - self.mean) ** 2 / self.variance
         return -jnp.sum(squares + jnp.log(2 * jnp.pi * self.variance), axis=1) / 2
 
     def statistic(self, y: Float[Array, " outputs"]) -> Float[Array, " moments"]:
-        """s(y) = [1, y, y^2]."""
-        y = y.astype(self.mean.dtype)
-        return jnp.concatenate([jnp.ones(1, y.dtype), y, y**2])
+        """s(y) = [1, z, z^2] with z = y - centre."""
+        z = y.astype(self.mean.dtype) - self.centre
+        return jnp.concatenate([jnp.ones(1, z.dtype), z, z**2])
 
-    def maximised(self, s: Float[Array, "k moments"]) -> Normal:
+    def maximised(self, s: Float[Array, "k moments"], gamma: Array) -> Normal:
+        """Means and variances; a state that was hardly visited keeps its own, and a variance needs some items, since
+        that of one item is zero.
+        """
         visits, size = s[:, :1], self.mean.shape[1]
-        enough = visits > LEAST_VISITS / len(s)
-        mean, square = (part / jnp.where(enough, visits, 1) for part in (s[:, 1 : 1 + size], s[:, 1 + size :]))
-        variance = jnp.maximum(square - mean**2, LEAST_VARIANCE)
-        return Normal(jnp.where(enough, mean, self.mean), jnp.where(enough, variance, self.variance))
+        mean, square = _moments(s, visits, size)
+        least = LEAST_VARIANCE * _pooled_variance(s, size)
+        seen, often = visits > LEAST_VISITS / len(s), visits > LEAST_ITEMS * gamma
+        variance = jnp.where(often, jnp.maximum(square - mean**2, least[None, :]), self.variance)
+        return Normal(jnp.where(seen, mean + self.centre[None, :], self.mean), variance, self.centre)
+
+
+def _moments(s: Float[Array, "k moments"], visits: Array, size: int) -> tuple[Array, Array]:
+    """The mean and the mean square of each coordinate, around the centre."""
+    safe = jnp.where(visits > 0, visits, 1)
+    return s[:, 1 : 1 + size] / safe, s[:, 1 + size :] / safe
+
+
+def _pooled_variance(s: Float[Array, "k moments"], size: int) -> Float[Array, " outputs"]:
+    """Of all items together."""
+    total = jnp.sum(s, axis=0, keepdims=True)
+    mean, square = _moments(total, total[:, :1], size)
+    return jnp.maximum(square - mean**2, 0)[0]
 
 
 class Chain(NamedTuple):
@@ -115,12 +136,12 @@ class HMM:
         """
         k = self.states
         transitions, emissions = jax.random.split(key)
-        q = _rows(jax.random.uniform(transitions, (k, k), dtype, 0.5, 1.5))
+        q = _drawn(transitions, (k, k), dtype)
         if self.symbols is not None:
-            emission = Categorical(_rows(jax.random.uniform(emissions, (k, self.symbols), dtype, 0.5, 1.5)))
+            emission = Categorical(_drawn(emissions, (k, self.symbols), dtype))
         else:
             mean = jax.random.normal(emissions, (k, self.outputs or 0), dtype)
-            emission = Normal(mean, jnp.ones_like(mean))
+            emission = Normal(mean, jnp.ones_like(mean), jnp.mean(mean, axis=0))
         start = Belief(jnp.full(k, 1 / k, dtype), jnp.ones((), bool))
         return Params(Chain(q, emission), (), Fixed(start)), start
 
@@ -287,6 +308,8 @@ class OnlineEM(Verbs):
         if self.rank is not None:
             set_field(self, "rank", at_least("rank", self.rank, 1))
         set_field(self, "burn_in", at_least("burn_in", self.burn_in, 0))
+        if not isinstance(self.emissions, bool):
+            raise ValueError(f"emissions must be True or False, not {self.emissions!r}")
         if self.rate is not None:
             set_field(self, "rate", as_rate(self.rate, "rate"))
 
@@ -331,20 +354,24 @@ class OnlineEM(Verbs):
             raise ValueError("online EM takes its items in order: it cannot take a late one")
         chain: Chain = state.params.theta
         loss = -jax.nn.logsumexp(jnp.log(predicted_state(chain, state.h)) + chain.emission.log_density(y))
-        learn = random.ordinal(state.t, loss.dtype) > self.burn_in + 1
-        best = self._maximised(chain, state.influence.sums)
+        t = random.ordinal(state.t, loss.dtype)
+        learn = t > max(self.burn_in, 1)
+        best = self._maximised(chain, state.influence.sums, self._gamma(jnp.maximum(t - 1, 1)))
         theta = jax.tree.map(lambda new, old: jnp.where(learn, new, old), best, chain)
         return state._replace(params=state.params._replace(theta=theta)), Info(loss)
 
-    def _maximised(self, chain: Chain, sums: Sums) -> Chain:
+    def _maximised(self, chain: Chain, sums: Sums, gamma: Array) -> Chain:
         """q_ij = S_ij / sum_j S_ij, and the emissions, from statistics that a reduction may have made negative."""
-        return Chain(_rows(sums.q), chain.emission.maximised(sums.g) if self.emissions else chain.emission)
+        emission = chain.emission.maximised(sums.g, gamma) if self.emissions else chain.emission
+        return Chain(_rows(sums.q, chain.q), emission)
+
+    def _gamma(self, t: Array) -> Array:
+        return jnp.minimum(t**-0.6 if self.rate is None else rate_at(self.rate, t), 1)
 
     def advanced(self, state: State, x: Tree, draws: Tree) -> State:
         """The belief and the statistics after an item [Cappe 2011]."""
         t = random.ordinal(state.t, state.h.phi.dtype)
-        gamma = t**-0.6 if self.rate is None else rate_at(self.rate, t)
-        move = _moved(state.params.theta, state.h, x, jnp.minimum(gamma, 1))
+        move = _moved(state.params.theta, state.h, x, self._gamma(t))
         influence = self.estimator.advance(state.influence, move, draws)
         h = Belief(move.phi, jnp.zeros_like(state.h.fresh))
         return state._replace(h=h, influence=influence, t=random.later(state.t))
@@ -353,12 +380,21 @@ class OnlineEM(Verbs):
         return self.estimator.draw(self.hmm, state.h, state.key, t)
 
 
-def _rows(s: Float[Array, "k m"]) -> Float[Array, "k m"]:
-    """Rows of probabilities from statistics, some of which may be negative; a row of nothing is uniform."""
+def _rows(s: Float[Array, "k m"], old: Float[Array, "k m"]) -> Float[Array, "k m"]:
+    """Rows of probabilities from statistics, some of which may be negative; a state that was hardly visited keeps its
+    old row.
+    """
     positive = jnp.maximum(s, 0)
+    seen = jnp.sum(positive, axis=1, keepdims=True) > LEAST_VISITS / len(s)
     positive = positive + LEAST_SHARE * jnp.sum(positive, axis=1, keepdims=True)
     total = jnp.sum(positive, axis=1, keepdims=True)
-    return jnp.where(total > 0, positive / jnp.where(total > 0, total, 1), 1 / s.shape[1])
+    return jnp.where(seen, positive / jnp.where(seen, total, 1), old)
+
+
+def _drawn(key: jax.Array, shape: tuple[int, int], dtype: Any) -> Float[Array, "k m"]:
+    """Random rows of probabilities, around the uniform one."""
+    weights = jax.random.uniform(key, shape, dtype, 0.5, 1.5)
+    return weights / jnp.sum(weights, axis=1, keepdims=True)
 
 
 def _checked_chain(chain: Any, like: Chain, dtype: Any) -> Chain:
@@ -370,11 +406,11 @@ def _checked_chain(chain: Any, like: Chain, dtype: Any) -> Chain:
         return Chain(q, Categorical(_checked_rows(chain.emission.g, like.emission.g, "theta.emission.g", dtype)))
     mean, variance = (
         _checked_shape(getattr(chain.emission, name), like.emission.mean, f"theta.emission.{name}", dtype)
-        for name in Normal._fields
+        for name in ("mean", "variance")
     )
     if (variance <= 0).any():
         raise ValueError("theta.emission.variance must be positive")
-    return Chain(q, Normal(jnp.asarray(mean), jnp.asarray(variance)))
+    return Chain(q, Normal(jnp.asarray(mean), jnp.asarray(variance), jnp.asarray(mean.mean(axis=0))))
 
 
 def _checked_shape(values: Any, like: Array, name: str, dtype: Any) -> np.ndarray:
@@ -392,5 +428,5 @@ def _checked_rows(values: Any, like: Array, name: str, dtype: Any) -> Array:
     if (abs(sums - 1) > SUM_TOLERANCE).any():
         row = int(np.argmax(abs(sums - 1) > SUM_TOLERANCE))
         where = f"{name}: row {row}" if array.ndim > 1 else name
-        raise ValueError(f"{where} sums to {sums[row]:.6g}, not to one")
+        raise ValueError(f"{where} sums to {sums[row]:.7g}, not to one")
     return jnp.asarray(array)

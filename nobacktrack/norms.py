@@ -7,13 +7,14 @@ sum_i q_i v_i^2.
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int32
 
-from .configuration import configuration
+from .configuration import as_number, configuration
 from .protocol import Metric, Tree
 from .reduction import balance
 from .updates.metrics import Euclidean
@@ -179,11 +180,14 @@ class ForesightNorms(Plain):
     q is the diagonal of a discounted observability Gramian, followed at a `pace`; w is measured in the metric of
     theta. No sign touches q. Invariant like Appendix B: q and 1/C go by the same rule when h is rescaled, C' =
     horizon (df/dh)^2 C + |w_i|^2 being the variance that h owes to theta. For cells only; two more passes over theta
-    a step.
+    a step. Where a step has several sub-steps, each of them counts as one.
     """
 
     horizon: float = 0.99
     pace: float = 0.01
+
+    def __post_init__(self) -> None:
+        _expect_within(self)
 
     def init(self, h: Float[Array, " n"]) -> Outlook:
         return Outlook(*(jnp.zeros_like(h) for _ in Outlook._fields))
@@ -234,6 +238,11 @@ class GramianNorms(Plain):
     pace: float = 0.01
     floor: float = 0.1
 
+    def __post_init__(self) -> None:
+        _expect_within(self)
+        if isinstance(as_number(self.floor, "floor"), Real) and self.floor <= 0:
+            raise ValueError(f"floor must be above 0, not {self.floor}: a direction of norm zero would be dropped")
+
     def init(self, h: Float[Array, " n"]) -> Gramian:
         none = jnp.zeros((h.size, h.size), h.dtype)
         return Gramian(none, none, jnp.zeros((), jnp.int32))
@@ -262,6 +271,14 @@ class GramianNorms(Plain):
         before, after = jnp.trace(memory.worth), jnp.trace(later)
         horizon = self.horizon * jnp.where(after > before, before / jnp.where(after > 0, after, 1), 1)
         return memory.worth + jnp.minimum(self.pace * n, 1) * (memory.urgency + horizon * later - memory.worth)
+
+
+def _expect_within(norms: ForesightNorms | GramianNorms) -> None:
+    """Refuse a horizon or a pace by which nothing settles."""
+    if isinstance(as_number(norms.horizon, "horizon"), Real) and norms.horizon > 1:
+        raise ValueError(f"horizon must be at most 1, not {norms.horizon}")
+    if isinstance(as_number(norms.pace, "pace"), Real) and not 0 < norms.pace <= 1:
+        raise ValueError(f"pace must be above 0 and at most 1, not {norms.pace}")
 
 
 def _inner(w: Tree, raised: Tree) -> Float[Array, "rank rank"]:

@@ -30,7 +30,7 @@ def learner_and_state(chain=CHAIN, rank=None, **options):
 def densities(chain, items):
     if chain is CHAIN:
         return G[:, items].T
-    mean, variance = chain.emission
+    mean, variance, _ = chain.emission
     squares = ((items[:, None, :] - mean[None]) ** 2 / variance[None] + np.log(2 * np.pi * variance)[None]).sum(axis=2)
     return np.exp(-squares / 2)
 
@@ -54,10 +54,14 @@ def test_exact_statistics_are_those_of_forward_backward(chain, items):
     learner, state = learner_and_state(chain, rate=one_over_t, burn_in=NEVER)
     state, info = learner.run(state, items)
     smoothed, pairs, scale = forward_backward(densities(chain, items))
-    moments = np.eye(4)[items] if chain is CHAIN else np.concatenate([np.ones((60, 1)), items, items**2], axis=1)
+    moments = np.eye(4)[items] if chain is CHAIN else around(items, chain.emission.mean.mean(axis=0))
     np.testing.assert_allclose(state.influence.sums.q, pairs.sum(axis=0) / len(items), atol=1e-12)
     np.testing.assert_allclose(state.influence.sums.g, smoothed.T @ moments / len(items), atol=1e-12)
     np.testing.assert_allclose(info.loss, -np.log(scale), atol=1e-12)
+
+
+def around(items, centre):
+    return np.concatenate([np.ones((len(items), 1)), items - centre, (items - centre) ** 2], axis=1)
 
 
 @pytest.mark.parametrize("rank", [1, 2])
@@ -125,6 +129,26 @@ def test_emissions_are_learned(rank):
     state, _ = learner.run(learner.init(3), items)
     g = np.asarray(state.params.theta.emission.g)
     assert np.abs(np.sort(g[:, 0]) - [0.1, 0.9]).max() < 0.1
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(1.0, 0.0), (1e-4, 0.0), (1.0, 1e4)])
+def test_gaussian_emissions_are_learned_whatever_their_unit(scale, shift):
+    """A state that is not visited for long keeps its variance, and none collapses on its first item."""
+    q = np.array([[0.98, 0.02], [0.02, 0.98]])
+    states, random = sampled(q, 10_000, seed=0)
+    items = scale * (8 * states + random.normal(size=len(states)))[:, None] + shift
+    near = hmm.Normal(scale * np.array([[1.0], [7.0]]) + shift, np.full((2, 1), scale**2))
+    learner = nbt.OnlineEM(nbt.HMM(states=2, outputs=1))
+    state, _ = learner.run(learner.init(0, theta=hmm.Chain(np.full((2, 2), 0.5), near)), items)
+    mean, variance, _ = state.params.theta.emission
+    np.testing.assert_allclose((np.asarray(mean) - shift) / scale, [[0], [8]], atol=0.2)
+    np.testing.assert_allclose(np.asarray(variance) / scale**2, 1, atol=0.25)
+
+
+@pytest.mark.parametrize("rank", [None, 2])
+def test_it_passes_the_checks_of_any_learner(rank):
+    learner, state = learner_and_state(rank=rank, burn_in=5)
+    checks.check_learner(learner, state, SYMBOLS[:24])
 
 
 @pytest.mark.parametrize("rank", [None, 2])

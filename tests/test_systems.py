@@ -289,6 +289,15 @@ def test_ten_thousand_units_with_ten_edges_each_run():
         (lambda: nbt.Stack([nbt.RNN(units=2, symbols=3), nbt.RNN(units=2, inputs=1, symbols=3)]), "layer 1: inputs"),
         (lambda: nbt.Stack([nbt.RNN(units=2, symbols=3), nbt.SGD(0.1)]), "layer 1: a layer is a cell"),
         (lambda: nbt.Stack([stack((nbt.RNN, 2))]), "layer 0: a layer is a cell"),
+        (lambda: nbt.Stack([nbt.ContinuousRNN(units=2, symbols=3, method="heun")]), "layer 0: .* two sub-steps"),
+        (
+            lambda: nbt.Stack([cell(units=2, symbols=3) for cell in (nbt.RNN, nbt.ContinuousRNN)]),
+            "layer 1: .* times dt",
+        ),
+        (lambda: nbt.GramianNorms(floor=0.0), "floor must be above 0"),
+        (lambda: nbt.GramianNorms(pace=5.0), "pace must be above 0 and at most 1"),
+        (lambda: nbt.ForesightNorms(horizon=2.0), "horizon must be at most 1"),
+        (lambda: nbt.streams.elapsed(np.array(["2026-01-01"], "datetime64[D]")), "stamps must be numbers"),
         (lambda: nbt.ContinuousRNN(units=2, symbols=3, method=UNKNOWN), "method must be euler or heun"),
         (lambda: nbt.ContinuousRNN(units=2, symbols=3, fastest=2.0, slowest=1.0), "fastest <= slowest"),
         (lambda: nbt.LRU(units=2, symbols=3, graph=[(0, 1)]), "do not hear each other"),
@@ -303,13 +312,19 @@ def test_bad_configurations_are_refused(make, message):
 
 @pytest.mark.parametrize(
     ("x", "message"),
-    [((-0.1, 0), "dt = -0.1, but time does not go back"), ((0.1, 3), "outside the alphabet"), (0, "a pair")],
+    [((-0.1, 0), "dt = -0.1, but time passes"), ((0.1, 3), "outside the alphabet"), (0, "a pair")],
 )
 def test_bad_timed_inputs_are_refused(x, message):
     learner = nbt.Learner(nbt.ContinuousRNN(units=2, symbols=3), nbt.NoBackTrack(), nbt.Kalman())
     state = learner.init(0)
     with pytest.raises(nbt.BadItem, match=message):
         learner.advance(state, x)
+
+
+def test_times_and_values_of_unlike_number_are_refused():
+    learner = nbt.Learner(nbt.ContinuousRNN(units=2, inputs=1, outputs=1), nbt.NoBackTrack(), nbt.Kalman())
+    with pytest.raises(nbt.BadItem, match="10 times dt for 11 values"):
+        learner.run(learner.init(0), ((np.ones(10), np.ones((11, 1))), np.ones((10, 1))))
 
 
 def test_a_clock_gives_elapsed_times_and_refuses_to_go_back():

@@ -48,13 +48,12 @@ def methods(which: str) -> Iterator[Trial]:
     for name, estimator in ESTIMATORS.items():
         for cell, system in cells(symbols).items():
             learner = nbt.Learner(system, estimator, nbt.Kalman(prior=PRIOR))
-            yield Trial(f"{cell}, {name}", "0.1", learner, stream)
+            yield Trial(f"{which}: {cell}, {name}", "0.1", learner, stream)
 
 
 def main() -> None:
     given = trials.options(__doc__, ("anbn", "brackets"), "out/cells.json").parse_args()
     entropy = nbt.streams.anbn_entropy(*RANGE) if given.which == "anbn" else nbt.streams.brackets_entropy(*BRACKETS)
-    given.out = given.out.with_name(f"{given.out.stem}_{given.which}.json")
     trials.run(methods(given.which), given, {"entropy": (entropy, "-")})
 
 

@@ -57,10 +57,11 @@ def run(trials: Iterable[Trial], given: argparse.Namespace, lines: dict[str, tup
     for trial in trials:
         key = f"{trial.name} | {trial.setting} | {given.seeds} seeds | {given.length}"
         if given.only in trial.name:
-            if key not in results:
+            if results.get(key, {}).get("learner") != repr(trial.learner):
                 began = time.perf_counter()
                 bits = last_tenth(trial, given.seeds, given.length)
-                results[key] = {"bits": bits, "seconds": round(time.perf_counter() - began)}
+                seconds = round(time.perf_counter() - began)
+                results[key] = {"learner": repr(trial.learner), "bits": bits, "seconds": seconds}
                 _save(given.out, results)
                 console.print(key, np.round(bits, 3).tolist(), highlight=False)
             shown.append((trial.name, trial.setting, results[key]["bits"]))

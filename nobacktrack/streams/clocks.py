@@ -11,6 +11,8 @@ from ..errors import BadItem
 
 def elapsed(stamps: Any, since: float | None = None) -> np.ndarray:
     """dt before each stamp, taken in float64; the first is 0, or counted from `since`."""
+    if np.asarray(stamps).dtype.kind not in "iuf" or not np.isfinite(0.0 if since is None else since):
+        raise BadItem(f"stamps must be numbers, in the unit of the time constants, not {np.asarray(stamps).dtype}")
     stamps = np.asarray(stamps, np.float64)
     if stamps.ndim != 1:
         raise BadItem(f"stamps: expected one time stamp for each item, got shape {stamps.shape}")

@@ -59,8 +59,9 @@ class LeakyRNN(Additive):
 class LearnedLeakyRNN(Additive):
     """The leaky RNN with alpha_i = sigmoid(beta_i) trained as well: beta_i is the bias of a gate that hears nothing.
 
-    dh_i'/dbeta_i = alpha_i (1 - alpha_i) h_i stays bounded as alpha_i -> 1, where h_i grows as 1/(1 - alpha_i): in
-    beta the long memories do not get steeper, which is what made alpha itself unstable to train [NBT, section 3].
+    dh_i'/dbeta_i = alpha_i (1 - alpha_i) h_i stays bounded as alpha_i -> 1, where h_i grows as 1/(1 - alpha_i): a step
+    in beta changes long memories by one power of 1/(1 - alpha_i) less than one in alpha does, which the paper left out
+    for its instabilities [NBT, section 3].
     """
 
     listens: ClassVar[tuple[tuple[str, ...], ...]] = (ALL, ())

@@ -20,7 +20,7 @@ from ..guards import expect_like
 from ..protocol import Tree
 from .cells import Additive
 from .recurrent import ALL
-from .spaces import Space
+from .spaces import Space, length
 from .substeps import Flat, Own, Substep, Whole
 
 Field = Callable[[Any, Any, Any], Any]
@@ -54,7 +54,7 @@ def heun(field: Field) -> Field:
 
 def _moved(h: Tree, dt: Array, slope: Tree) -> Tree:
     expect_like(slope, h, "field(theta, h, x)", "h")
-    return jax.tree.map(lambda leaf, rate: leaf + dt.astype(leaf.dtype) * rate, h, slope)
+    return jax.tree.map(lambda leaf, rate: leaf + jnp.asarray(dt, leaf.dtype) * rate, h, slope)
 
 
 @configuration
@@ -73,8 +73,12 @@ class Timed:
         if bad.any():
             index = int(np.argmax(bad)) if many else None
             where = "" if index is None else f" at index {index}"
-            raise BadItem(f"{name}{where}: dt = {dt[bad][0] if many else dt}, but time does not go back", index)
-        return dt.astype(float), self.value.check(values[1], name, many=many)
+            value = dt[bad][0] if many else dt
+            raise BadItem(f"{name}{where}: dt = {value}, but time passes, and does not go back", index)
+        value = self.value.check(values[1], name, many=many)
+        if many and length(value) != len(dt):
+            raise BadItem(f"{name}: {len(dt)} times dt for {length(value)} values")
+        return dt.astype(float), value
 
     def example(self, dtype: Any) -> tuple[np.ndarray, Any]:
         return np.zeros((), dtype), self.value.example(dtype)

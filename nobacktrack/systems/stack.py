@@ -169,8 +169,10 @@ def _fitting(layers: Sequence[Any]) -> tuple[Recurrent, ...]:
     if not isinstance(layers, Sequence) or not layers:
         raise ValueError("layers: a stack is made of one or more cells, Stack([nbt.LSTM(...), nbt.RNN(...)])")
     for index, layer in enumerate(layers):
-        if not isinstance(layer, Recurrent) or len(layer.substeps) > 1:
+        if not isinstance(layer, Recurrent):
             raise ValueError(f"layer {index}: a layer is a cell such as nbt.LSTM(units=20, symbols=3), not {layer!r}")
+        if len(layer.substeps) > 1:
+            raise ValueError(f"layer {index}: {layer!r} takes two sub-steps itself; in a stack, use method='euler'")
         for end in ENDS:
             first, here = getattr(layers[0], end), getattr(layer, end)
             if here != first:
@@ -178,4 +180,6 @@ def _fitting(layers: Sequence[Any]) -> tuple[Recurrent, ...]:
                     f"layer {index}: {end} is {here}, but {first} in layer 0; all layers see the same input, and the "
                     "readout sits on the top one"
                 )
+        if layer.input_space != layers[0].input_space:
+            raise ValueError(f"layer {index}: its inputs have times dt, or have none, unlike those of layer 0")
     return tuple(layers)
