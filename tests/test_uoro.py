@@ -41,7 +41,7 @@ def test_nobacktrack_after_its_reduction_is_uoro(seed):
         state = learner.advanced(state._replace(params=state.params._replace(theta=path[t])), xs[t], drawn[t])
         v, w, h = uoro_step(v, w, np.asarray(path[t])[:, 0], h, int(xs[t]), np.asarray(drawn[t + 1][0][0], float))
         reduced_v, reduced_w = nbt.NoBackTrack().reduce(
-            learner.system, state.influence, drawn[t + 1][0], learner.update.measure(state.update.theta)
+            learner.system.substeps[0], state.influence, drawn[t + 1][0], learner.update.measure(state.update.theta)
         )
         np.testing.assert_allclose(state.h, h, rtol=1e-12)
         np.testing.assert_allclose(reduced_v[0], v, rtol=1e-9, atol=1e-12)
