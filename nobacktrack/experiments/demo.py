@@ -22,9 +22,10 @@ def methods() -> dict[str, nbt.Learner]:
     t.
     """
     system = nbt.LeakyRNN(units=20, symbols=3)
+    norms = nbt.GramianNorms()
     return {
-        "NoBackTrack, rank 1": nbt.Learner(system, nbt.NoBackTrack(rank=1), nbt.Kalman()),
-        "NoBackTrack, rank 10": nbt.Learner(system, nbt.NoBackTrack(rank=10), nbt.Kalman()),
+        "NoBackTrack, rank 1": nbt.Learner(system, nbt.NoBackTrack(rank=1, norms=norms), nbt.Kalman()),
+        "NoBackTrack, rank 10": nbt.Learner(system, nbt.NoBackTrack(rank=10, norms=norms), nbt.Kalman()),
         "truncated BPTT(15)": nbt.Learner(system, nbt.TruncatedBPTT(depth=15), nbt.SGD(nbt.inverse_sqrt(1.0))),
     }
 
