@@ -64,7 +64,7 @@ def test_methods_are_named_apart(which):
 
 @pytest.mark.parametrize("which", ["anbn", "brackets"])
 def test_cells_read_their_streams(which):
-    for trial in cells.methods(which):
+    for trial in cells.methods(which, prior=100.0):
         stream = trial.stream(0, 100)
         assert 0 <= stream.min() <= stream.max() < trial.learner.system.symbols
 

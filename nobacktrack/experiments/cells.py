@@ -18,7 +18,6 @@ from nobacktrack.experiments.trials import Trial
 
 RANGE = (1, 32)
 BRACKETS = (1, 5, 10)
-PRIOR = 100.0
 ESTIMATORS = {
     "NoBackTrack rank 1": nbt.NoBackTrack(norms=nbt.GramianNorms()),
     "truncated BPTT(15)": nbt.TruncatedBPTT(depth=15),
@@ -42,19 +41,21 @@ def brackets(seed: int, length: int) -> np.ndarray:
     return nbt.streams.brackets(*BRACKETS, length=length, seed=seed)
 
 
-def methods(which: str) -> Iterator[Trial]:
+def methods(which: str, prior: float) -> Iterator[Trial]:
     """Each cell with each estimator."""
     stream, symbols = (anbn, 3) if which == "anbn" else (brackets, BRACKETS[2] + 3)
     for name, estimator in ESTIMATORS.items():
         for cell, system in cells(symbols).items():
-            learner = nbt.Learner(system, estimator, nbt.Kalman(prior=PRIOR))
+            learner = nbt.Learner(system, estimator, nbt.Kalman(prior=prior))
             yield Trial(f"{which}: {cell}, {name}", "0.1", learner, stream)
 
 
 def main() -> None:
-    given = trials.options(__doc__, ("anbn", "brackets"), "out/cells.json").parse_args()
+    parser = trials.options(__doc__, ("anbn", "brackets"), "out/cells.json")
+    parser.add_argument("--prior", type=float, default=100.0, help="Lambda, for theta and phi")
+    given = parser.parse_args()
     entropy = nbt.streams.anbn_entropy(*RANGE) if given.which == "anbn" else nbt.streams.brackets_entropy(*BRACKETS)
-    trials.run(methods(given.which), given, {"entropy": (entropy, "-")})
+    trials.run(methods(given.which, given.prior), given, {"entropy": (entropy, "-")})
 
 
 if __name__ == "__main__":
