@@ -122,15 +122,10 @@ def _unrolled(learner: Learner, state: State, chunk: Chunk) -> Params:
     def total(theta: Tree, phi: Tree) -> jax.Array:
         params = state.params._replace(theta=theta, phi=phi)
 
-        def go_on(h: Tree, x: Tree) -> Tree:
-            for substep in system.substeps:
-                h = substep.evolve(params, h, x)
-            return h
-
         def item(h: Tree, value: Chunk) -> tuple[Tree, jax.Array]:
             if isinstance(value, Series):
-                return go_on(h, value.values), system.loss(system.predict(params, h), value.values)
-            h = go_on(h, value.x)
+                return system.evolve(params, h, value.values), system.loss(system.predict(params, h), value.values)
+            h = system.evolve(params, h, value.x)
             return h, system.loss(system.predict(params, h), value.y)
 
         return jnp.sum(jax.lax.scan(item, state.h, chunk)[1])

@@ -155,7 +155,8 @@ def _linearise_cell(substep: Substep, at: Point) -> Linearised:
     cell, own = substep.cell, substep.read(at.h)
     theta = cell.listening(substep.theta(at.params))
     activity, push_activity = jax.linearize(cell.activity, own)
-    below, push_below = _linearise_below(substep, at.h)
+    lower = substep.lower
+    below, push_below = (None, lambda v: None) if lower is None else jax.linearize(substep.below, at.h)
     u = cell.fan_in(activity, at.x, below)
     a = cell.preactivations(theta, u)
     setting = cell.setting(substep.constants(at.params), at.x)
@@ -180,19 +181,12 @@ def _linearise_cell(substep: Substep, at: Point) -> Linearised:
             across, self_loop = cell.effective_weights(theta, c)
             others = _weighted(across**2, cell.hear(cell.activity_variance(own, before)))
             total = total + others + 2 * self_loop * jnp.einsum("du,cdu,du->cu", through, kept, before)
-        if below is not None:
-            lower = jnp.einsum("gcu,ugk->cuk", c, theta[:, :, -below.size :])
-            total = total + _weighted(lower**2, substep.below_variance(at.h, variance))
+        if lower is not None and below is not None:
+            upward = jnp.einsum("gcu,ugk->cuk", c, theta[:, :, -below.size :])
+            total = total + _weighted(upward**2, lower.cell.activity_variance(lower.read(at.h), lower.read(variance)))
         return substep.put(variance, total)
 
     return Linearised(substep.put(at.h, following), push, push_squared, CellRows(c, cell.heard_by_rows(u)))
-
-
-def _linearise_below(substep: Substep, h: Flat) -> tuple[Array | None, Callable[[Flat], Array | None]]:
-    """What the layer below shows, and its derivative; None where there is no such layer."""
-    if substep.below(h) is None:
-        return None, lambda v: None
-    return jax.linearize(substep.below, h)
 
 
 def _weighted(weights: Float[Array, "components units fan"], heard: Array) -> Float[Array, "components units"]:

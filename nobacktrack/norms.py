@@ -71,6 +71,10 @@ def _unit(x: Float[Array, "... n"]) -> Float[Array, "... 1"]:
 class Norms(Protocol):
     """The rule that gives the scales of a reduction. Its memory is part of the influence."""
 
+    def expect_suited(self, system: Any) -> None:
+        """Refuse a system that it cannot measure."""
+        ...
+
     def init(self, h: Float[Array, " n"]) -> Tree:
         """What it remembers of a state that no parameter has touched."""
         ...
@@ -98,6 +102,9 @@ class Norms(Protocol):
 
 class Plain:
     """What the norms share that remember nothing, measure v as it is, and balance."""
+
+    def expect_suited(self, system: Any) -> None:
+        """Any system will do."""
 
     def init(self, h: Float[Array, " n"]) -> Tree:
         return ()
@@ -242,6 +249,12 @@ class GramianNorms(Plain):
         _expect_within(self)
         if isinstance(as_number(self.floor, "floor"), Real) and self.floor <= 0:
             raise ValueError(f"floor must be above 0, not {self.floor}: a direction of norm zero would be dropped")
+
+    def expect_suited(self, system: Any) -> None:
+        if len(system.substeps) > 1:
+            raise ValueError(
+                f"norms: {self} follows one Jacobian a step, and there are {len(system.substeps)} sub-steps"
+            )
 
     def init(self, h: Float[Array, " n"]) -> Gramian:
         none = jnp.zeros((h.size, h.size), h.dtype)

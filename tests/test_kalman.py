@@ -377,6 +377,18 @@ def test_the_gramian_is_the_worth_of_directions_to_the_losses_to_come():
     np.testing.assert_allclose(state.influence.memory.worth, wanted, rtol=1e-9, atol=1e-9)
 
 
+def test_the_gramian_is_what_v_is_measured_by():
+    """|v|^2 = v^T Q v + floor tr(Q)/n |v|^2, and q is the diagonal of that matrix."""
+    norms = nbt.GramianNorms(floor=0.5)
+    half = jax.random.normal(jax.random.key(0), (4, 4), jnp.float64)
+    q, v = half @ half.T, jax.random.normal(jax.random.key(1), (3, 4), jnp.float64)
+    memory = norms.init(v[0])._replace(worth=q)
+    ruler = norms.ruler(memory, None, None, nbt.SGD(0.1).measure(()))
+    whole = q + 0.5 * jnp.trace(q) / 4 * jnp.eye(4)
+    np.testing.assert_allclose(ruler.state_norms(v), jnp.sqrt(jnp.einsum("ki,ij,kj->k", v, whole, v)), rtol=1e-12)
+    np.testing.assert_allclose(ruler.q, jnp.diagonal(whole), rtol=1e-12)
+
+
 def test_the_gramian_of_an_unstable_system_stays_finite():
     system = nbt.System(lambda theta, h, x: 1.01 * h + theta * x, lambda phi, h: h.sum(), lambda y_hat, y: y_hat * y)
     learner = nbt.Learner(system, nbt.NoBackTrack(norms=nbt.GramianNorms()), nbt.SGD(0.0))
@@ -387,7 +399,7 @@ def test_the_gramian_of_an_unstable_system_stays_finite():
 
 def test_gramian_norms_refuse_a_system_of_several_sub_steps():
     stack = nbt.Stack([nbt.RNN(units=2, symbols=3)] * 2)
-    with pytest.raises(ValueError, match="one sub-step"):
+    with pytest.raises(ValueError, match="2 sub-steps"):
         nbt.Learner(stack, nbt.NoBackTrack(norms=nbt.GramianNorms()), nbt.Kalman()).init(0)
 
 

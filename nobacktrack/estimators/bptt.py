@@ -61,13 +61,6 @@ def empty(depth: int, at: Point) -> Window:
     return Window(*rings, jnp.zeros(depth, bool), jnp.ones((), bool), none, none)
 
 
-def evolved(system: Any, at: Point) -> Tree:
-    """h', through all sub-steps."""
-    for substep in system.substeps:
-        at = at._replace(h=substep.evolve(at.params, at.h, at.x))
-    return at.h
-
-
 def backtrack(system: Any, window: Window, params: Params) -> Tree:
     """sum_j lambda_j df/dtheta(h_j, x_j), from the newest transition to the oldest, with
     lambda_{j-1} = lambda_j df/dh + dl_dh_{j-1}, and no lambda beyond the beginning of an episode.
@@ -143,7 +136,7 @@ class TruncatedBPTT:
 
     def advance(self, system: Any, influence: Block, at: Point, metric: Metric, draws: Any) -> tuple[Block, Tree]:
         block = self._closed(system, influence, at.params)
-        return block._replace(window=block.window.extended(at)), evolved(system, at)
+        return block._replace(window=block.window.extended(at)), system.evolve(at.params, at.h, at.x)
 
     def _closed(self, system: Any, block: Block, params: Params) -> Block:
         """The gradient of a block that is full, added to what is due."""
@@ -183,4 +176,4 @@ class SlidingBPTT:
         return ()
 
     def advance(self, system: Any, influence: Window, at: Point, metric: Metric, draws: Any) -> tuple[Window, Tree]:
-        return influence.extended(at), evolved(system, at)
+        return influence.extended(at), system.evolve(at.params, at.h, at.x)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int8
 from .. import draws
 from ..configuration import at_least, configuration, expect_part, set_field, static
 from ..immediate import Rows, linearise, no_rows, row_count
-from ..norms import GramianNorms, MetricNorms, Norms
+from ..norms import MetricNorms, Norms
 from ..protocol import Metric, Params, Point, Tree, flat
 
 
@@ -38,7 +38,7 @@ class NoBackTrack:
         expect_part(self.norms, "norms", "scales", "a rule such as nbt.MetricNorms()")
 
     def init(self, system: Any, at: Point) -> Influence:
-        expect_suited(self.norms, system)
+        self.norms.expect_suited(system)
         v = jnp.zeros((self.rank, flat(at.h).size), flat(at.h).dtype)
         w = jax.tree.map(lambda leaf: jnp.zeros((self.rank, *leaf.shape), leaf.dtype), at.params.theta)
         return Influence(v, w, no_rows(system.substeps[-1], at), self.norms.init(flat(at.h)))
@@ -76,12 +76,6 @@ class NoBackTrack:
         rho, inverse = self.norms.scales(norm_w, ruler.state_norms(influence.v))
         w = jax.tree.map(lambda w, row: each(inverse, w) + row, influence.w, rows_w)
         return rho[:, None] * influence.v + rows_v, w
-
-
-def expect_suited(norms: Norms, system: Any) -> None:
-    """Refuse norms that follow one Jacobian a step for a system that takes several sub-steps."""
-    if isinstance(norms, GramianNorms) and len(system.substeps) > 1:
-        raise ValueError(f"norms: {norms} needs a system of one sub-step, not of {len(system.substeps)}")
 
 
 def signs_of(system: Any, terms: int, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, "terms n"], ...]:

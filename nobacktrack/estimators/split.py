@@ -13,7 +13,7 @@ from ..configuration import at_least, configuration, set_field, static
 from ..immediate import no_rows
 from ..norms import InvariantNorms, MetricNorms, Norms
 from ..protocol import Metric, Params, Point, Tree, flat
-from .nobacktrack import Influence, advanced, expect_suited, forgotten, signs_of
+from .nobacktrack import Influence, advanced, forgotten, signs_of
 
 
 @configuration
@@ -36,7 +36,7 @@ class SplitNoBackTrack:
             )
 
     def init(self, system: Any, at: Point) -> Influence:
-        expect_suited(self.norms, system)
+        self.norms.expect_suited(system)
         v = jnp.zeros((self.blocks, flat(at.h).size), flat(at.h).dtype)
         w = jax.tree.map(jnp.zeros_like, at.params.theta)
         return Influence(v, w, no_rows(system.substeps[-1], at), self.norms.init(flat(at.h)))

@@ -145,9 +145,7 @@ class Recurrent(ABC):
         self, theta: Float[Array, "units gates fan"], activity: Float[Array, " width"], below: Array | None = None
     ) -> Float[Array, "gates units"]:
         """The part of the pre-activations that comes from other units, of this layer and of the one below."""
-        a = jnp.zeros((self.gates, self.units), theta.dtype)
-        if self.degree:
-            a = a + self.preactivations(theta[:, :, 1 : 1 + self.degree], self.hear(activity))
+        a = self.preactivations(theta[:, :, 1 : 1 + self.degree], self.hear(activity))
         return a if below is None else a + self.preactivations(theta[:, :, -below.size :], below)
 
     def effective_weights(self, theta: Array, c: Float[Array, "gates components units"]) -> tuple[Array, Array]:

@@ -149,18 +149,8 @@ class Layer(Substep):
         # not h.at[...].set: updated in place within a scan, it spoils the state that others still read (XLA on CPU)
         return jnp.concatenate([h[: self.mine.start], own.ravel(), h[self.mine.stop :]])
 
-    def below(self, h: Flat) -> Float[Array, " width"] | None:
-        lower = self._lower
-        return None if lower is None else lower.cell.activity(lower.read(h))
-
-    def below_variance(self, h: Flat, variance: Flat) -> Float[Array, " width"]:
-        lower = self._lower
-        if lower is None:
-            return super().below_variance(h, variance)
-        return lower.cell.activity_variance(lower.read(h), lower.read(variance))
-
     @property
-    def _lower(self) -> Layer | None:
+    def lower(self) -> Layer | None:
         return Layer(self.stack, self.index - 1) if self.index else None
 
 

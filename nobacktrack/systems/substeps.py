@@ -62,13 +62,14 @@ class Substep(ABC):
     def total(self) -> int:
         """How many numbers the whole state has."""
 
-    def below(self, h: Flat) -> Float[Array, " width"] | None:
-        """What the cell hears of the layer below."""
+    @property
+    def lower(self) -> Substep | None:
+        """The sub-step of the layer below, where there is one."""
         return None
 
-    def below_variance(self, h: Flat, variance: Flat) -> Float[Array, " width"]:
-        """The variance of what it hears, from that of the state."""
-        raise NotImplementedError(f"{self} has no layer below")
+    def below(self, h: Flat) -> Float[Array, " width"] | None:
+        """What the cell hears of the layer below."""
+        return None if self.lower is None else self.lower.cell.activity(self.lower.read(h))
 
     def shown(self, h: Flat) -> Own:
         """What the units of the cell know of themselves, for the readout and the layer above."""
