@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import numpy as np
@@ -14,11 +15,13 @@ from ..errors import BadItem
 from ..learner import Verbs
 from ..protocol import NATS_PER_BIT, State
 from ..streams.items import Chunk, Cutter, checked, part, size, whole
-from . import reference
+from .reference import Reference
 
-ENGINES = ("auto", "jax")
+ENGINES = ("auto", "jax", "fused")
 RECENT = 10_000
 LARGEST_CHUNK = 4096
+LARGEST_FUSED_CHUNK = 1 << 16  # nothing is drawn beforehand, so that a chunk costs no memory
+CHUNK_NUMBERS = 1 << 27  # parameters times steps: a chunk is done in a fraction of a second
 DRAWS_BYTES = 1 << 23
 
 Callback = Callable[[State, "RunInfo"], Any]
@@ -75,6 +78,36 @@ def _ratio(total: float, count: float) -> float:
     return float(total / count) if count else float("nan")
 
 
+class Engine(Protocol):
+    """A learner at work."""
+
+    name: str
+
+    def __init__(self, learner: Any, state: State) -> None: ...
+
+    def take(self, chunk: Chunk) -> np.ndarray:
+        """Learn from a chunk: the loss of each item."""
+        ...
+
+    def state(self) -> State:
+        """All that the learner knows."""
+        ...
+
+
+def choose(learner: Verbs, state: State, engine: str = "auto") -> tuple[type[Engine], str]:
+    """The engine to run a learner with, and why it is not the fused one, where it is not."""
+    if engine not in ENGINES:
+        raise ValueError(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
+    if engine == "jax":
+        return Reference, "engine='jax' was asked for"
+    if jax.default_backend() != "cpu":
+        return Reference, f"the fused engine is for CPUs, and jax runs on {jax.default_backend()}"
+    from . import fused
+
+    reason = fused.refusal(learner, state)
+    return (fused.Fused, "") if reason is None else (Reference, f"the fused engine does not run it: {reason}")
+
+
 def run(
     learner: Verbs, state: State, stream: Any, *, engine: str, chunk: int | None, callbacks: Sequence[Callback]
 ) -> tuple[State, RunInfo] | Iterator[tuple[State, RunInfo]]:
@@ -103,15 +136,23 @@ def training(
     A callback is called with both after each chunk, and stops the run by returning something true. A bad item is met
     with the state of all the good ones before it.
     """
-    if engine not in ENGINES:
-        raise ValueError(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
+    chosen, reason = choose(learner, state, engine)
+    if engine == "fused" and reason:
+        warnings.warn(f"{reason}; engine='jax' runs in its place", stacklevel=3)
     if chunk is not None:
         at_least("chunk", chunk, 1)
-    return _train(learner, state, _chunks(learner, state, stream, chunk or chunk_size(learner, state)), callbacks)
+    count = chunk or chunk_size(learner, state, chosen, stream)
+    return _train(chosen(learner, state), _chunks(learner, state, stream, count), callbacks)
 
 
-def chunk_size(learner: Verbs, state: State) -> int:
-    """As many steps as keep the draws of a chunk small."""
+def chunk_size(learner: Verbs, state: State, engine: type[Engine] = Reference, stream: Any = ()) -> int:
+    """As many steps as keep the draws of a chunk small, or, with nothing to draw and the stream at hand, as many as
+    take a moment.
+    """
+    if engine.name == "fused":
+        largest = LARGEST_CHUNK if whole(stream) is None else LARGEST_FUSED_CHUNK
+        numbers = sum(leaf.size for leaf in jax.tree.leaves(state))
+        return int(min(largest, max(16, CHUNK_NUMBERS // numbers)))
     draws = jax.eval_shape(lambda state: learner.draw(state, state.t), state)
     each = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(draws))
     return int(min(LARGEST_CHUNK, max(16, 2 ** int(np.log2(DRAWS_BYTES / max(1, each))))))
@@ -142,21 +183,19 @@ def _live_chunks(stream: Any, cutter: Cutter) -> Iterator[tuple[Chunk | None, Ba
 
 
 def _train(
-    learner: Verbs, state: State, chunks: Iterator[tuple[Chunk | None, BadItem | None]], callbacks: Sequence[Callback]
+    engine: Engine, chunks: Iterator[tuple[Chunk | None, BadItem | None]], callbacks: Sequence[Callback]
 ) -> Iterator[tuple[State, RunInfo]]:
     means = Means()
     for chunk, error in chunks:
         if chunk is not None and size(chunk):
-            following, info = reference.scan(learner, state, chunk)
-            if not reference.sound(following, info, chunk):
-                raise reference.divergence(learner, state, chunk)
-            state, loss = following, np.asarray(info.loss)
+            loss = engine.take(chunk)
             means.add(loss)
+            state = engine.state()
             report = means.info(loss, state.steps)
             asked_to_stop = [bool(callback(state, report)) for callback in callbacks]
             yield state, report
             if any(asked_to_stop):
                 return
         if error is not None:
-            error.state = state
+            error.state = engine.state()
             raise error

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool
 
 from .. import draws as random
@@ -16,6 +17,29 @@ from ..guards import diverged, finite
 from ..learner import Verbs
 from ..protocol import Info, State, Tree
 from ..streams.items import Chunk, Series, size
+
+
+class Reference:
+    """Any learner at work, one scan a chunk."""
+
+    name = "jax"
+
+    def __init__(self, learner: Verbs, state: State):
+        self.learner, self._state = learner, state
+
+    def state(self) -> State:
+        """All that the learner knows."""
+        return self._state
+
+    def take(self, chunk: Chunk) -> np.ndarray:
+        """Learn from a chunk: the loss of each item. Where a number is no longer finite, Divergence with the state
+        before it.
+        """
+        following, info = scan(self.learner, self._state, chunk)
+        if not sound(following, info, chunk):
+            raise divergence(self.learner, self._state, chunk)
+        self._state = following
+        return np.asarray(info.loss)
 
 
 @jax.jit

@@ -1,0 +1,165 @@
+"""How the numbers of a State lie for the compiled loop: one flat array, cut into named pieces.
+
+Parameters lie with the unit as the last axis, (fan-in, gates x units): a row of theta is then a column, and the loop
+over units, which has no sum in it, is the one that the compiler turns into vector instructions.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+BLOCK = 512  # rows at a time: what a pass keeps of them stays in the first cache
+KEPT = BLOCK + 32  # numbers from one of these to the next: not a power of two, or they would share a place in the cache
+COLUMNS = 128  # of the influence of RTRL, at a time
+LINE = 64  # bytes of a line of the cache
+ALIGNED = 16  # numbers: a piece begins at a multiple of 64 bytes, or of 128
+
+
+class Sizes(NamedTuple):
+    """The integers that shape a loop. Kernels take them as one array of 64-bit integers, in this order."""
+
+    cell: int
+    activation: int
+    units: int
+    gates: int
+    components: int
+    groups: int  # how many different fan-ins the gates hear
+    fan: int  # 1 + units + inputs
+    inputs: int  # 0: the input is a symbol
+    outputs: int
+    softmax: int  # the target is a symbol
+    estimator: int
+    terms: int  # how many w_k there are: K, or 1, a gradient, for RTRL and BPTT
+    depth: int
+    norms: int
+    theta_metric: int
+    phi_metric: int
+
+
+# Codes.
+RNN, LEAKY, LEARNED_LEAKY, GRU, LSTM = range(5)
+SIGMOID, TANH, SHOWN = range(3)
+NOBACKTRACK, RTRL, BPTT = range(3)
+EUCLIDEAN, DIAGONAL, QUASI_DIAGONAL = range(3)
+OBSERVE_ADVANCE, ADVANCE_OBSERVE, OBSERVE, ADVANCE = range(4)
+METRIC_NORMS, EUCLIDEAN_NORMS, UNSCALED, FORESIGHT, GRAMIAN = range(5)
+
+# What a loop keeps in integers: the first ones, then the window's symbols and the beginnings of its episodes.
+AGE, HEAD, HELD, FRESH, DUE, MEASURED, COUNTERS = range(7)
+
+
+class Pieces(NamedTuple):
+    """The pieces of the flat array: first what a State has, then what the loop needs beside it. Always matrices (some
+    empty) but for w, the rings and the vectors.
+    """
+
+    theta: np.ndarray  # (fan, gates x units)
+    theta_m0i: np.ndarray  # row 0 is M_00
+    theta_mii: np.ndarray
+    phi: np.ndarray  # (1 + units, outputs)
+    phi_m0i: np.ndarray
+    phi_mii: np.ndarray
+    priors: np.ndarray  # of theta, of phi
+    h: np.ndarray  # (components, units)
+    h0: np.ndarray
+    alpha: np.ndarray  # (units,)
+    v: np.ndarray  # (terms, components x units)
+    w: np.ndarray  # (terms, fan, gates x units)
+    influence: np.ndarray  # (components x units, fan, gates x units), for RTRL
+    c: np.ndarray  # (gates x components, units)
+    u: np.ndarray  # (groups, fan)
+    worth: np.ndarray  # the norms' memory: Q, or q in one row
+    urgency: np.ndarray
+    variance: np.ndarray
+    ring_h: np.ndarray  # (depth, components x units)
+    ring_x: np.ndarray  # (depth, inputs)
+    ring_dl_dh: np.ndarray
+    settings: np.ndarray  # horizon, pace, floor of the norms; squares below the fourth are not trusted
+    # --- beside the State
+    hears: np.ndarray  # (groups, 2): whether the gates hear the units, and the input
+    inverse: np.ndarray  # w_k is inverse_k w_k + due_k (x) heard until the next pass over theta makes it so
+    due: np.ndarray  # (terms, gates x units)
+    heard: np.ndarray  # (groups, fan)
+    activity: np.ndarray  # (1 + units,), led by a 1
+    slope: np.ndarray  # d activity / dh
+    y_hat: np.ndarray
+    dl_dy: np.ndarray
+    dl_dh: np.ndarray
+    along: np.ndarray  # (terms,)
+    q: np.ndarray  # (gates x units,)
+    norm_w: np.ndarray  # |w_k|
+    signs: np.ndarray
+    scales: np.ndarray  # (2, components x units)
+    a: np.ndarray  # (gates x units,)
+    tangent: np.ndarray  # (terms, gates x units)
+    kept: np.ndarray  # (components x components, units)
+    rows: np.ndarray  # what a pass keeps of a block of rows: see `rows.py`
+    w0: np.ndarray  # (terms, gates x units)
+    lengths: np.ndarray  # |u|^2 in each row
+    squares: np.ndarray  # |w_k|^2 in each row
+    jacobian: np.ndarray
+    product: np.ndarray
+
+
+PIECE = Pieces(*range(len(Pieces._fields)))  # pyright: ignore[reportArgumentType] - the place of each piece
+
+
+def shapes(s: Sizes) -> dict[str, tuple[int, ...]]:
+    """The shape of each piece."""
+    n, rows, fan, state = s.units, s.gates * s.units, s.fan, s.components * s.units
+    reads = 1 + n
+    online = s.estimator == NOBACKTRACK
+    window = s.depth if s.estimator == BPTT else 0
+    memory = {FORESIGHT: (1, state), GRAMIAN: (state, state)}.get(s.norms, (0, 0)) if online else (0, 0)
+    dense = s.estimator == RTRL or (online and s.norms in (FORESIGHT, GRAMIAN))
+
+    def information(metric: int, shape: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
+        return shape if metric == QUASI_DIAGONAL else (0, 0), shape if metric != EUCLIDEAN else (0, 0)
+
+    theta_m0i, theta_mii = information(s.theta_metric, (fan, rows))
+    phi_m0i, phi_mii = information(s.phi_metric, (reads, s.outputs))
+    return dict(  # noqa: C408 - the names are those of Pieces
+        theta=(fan, rows), theta_m0i=theta_m0i, theta_mii=theta_mii,
+        phi=(reads, s.outputs), phi_m0i=phi_m0i, phi_mii=phi_mii, priors=(2,),
+        h=(s.components, n), h0=(s.components, n), alpha=(n,),
+        v=(s.terms if online else 0, state), w=(s.terms, fan, rows),
+        influence=(state if s.estimator == RTRL else 0, fan, rows), c=(s.gates * s.components, n), u=(s.groups, fan),
+        worth=memory, urgency=memory, variance=memory if s.norms == FORESIGHT else (0, 0),
+        ring_h=(window, state), ring_x=(window, s.inputs), ring_dl_dh=(window, state), settings=(4,),
+        hears=(s.groups, 2), inverse=(s.terms,), due=(s.terms, rows), heard=(s.groups, fan),
+        activity=(reads,), slope=(n,), y_hat=(s.outputs,), dl_dy=(s.outputs,), dl_dh=(state,),
+        along=(s.terms,), q=(rows,), norm_w=(s.terms,), signs=(s.terms * state if online else 0,),
+        scales=(2, state), a=(rows,), tangent=(s.terms, rows), kept=(s.components**2, n), rows=(11 * KEPT,),
+        w0=(s.terms, rows), lengths=(rows,), squares=(s.terms, rows), jacobian=(state, state) if dense else (0, 0),
+        product=(max(2 * state, 3), max(state, COLUMNS)) if dense else (0, 0),
+    )  # fmt: skip
+
+
+BESIDE = Pieces._fields.index("hears")  # the first piece that is not part of a State
+
+
+def table(s: Sizes) -> np.ndarray:
+    """A row for each piece: where it begins, and its shape, padded with ones to three axes."""
+    rows, begin = [], 0
+    for shape in shapes(s).values():
+        rows.append([begin, *shape, *[1] * (3 - len(shape))])
+        begin += -(-int(np.prod(shape)) // ALIGNED) * ALIGNED
+    rows.append([begin, 0, 0, 0])
+    return np.array(rows, np.int64)
+
+
+def pieces(s: Sizes, places: np.ndarray, work: np.ndarray) -> Pieces:
+    """Views of a flat array."""
+    begins = zip(places[:, 0], shapes(s).values(), strict=False)
+    return Pieces(*(work[begin : begin + int(np.prod(shape))].reshape(shape) for begin, shape in begins))
+
+
+def aligned(count: int, dtype: np.dtype) -> np.ndarray:
+    """Zeros that begin where a line of the cache does: vector instructions that straddle two lines take twice as
+    long.
+    """
+    spare = np.zeros(count * dtype.itemsize + LINE, np.uint8)
+    begin = -spare.ctypes.data % LINE
+    return spare[begin : begin + count * dtype.itemsize].view(dtype)

@@ -1,0 +1,63 @@
+"""The readout: y_hat = phi [1, activity], the loss in nats, and its derivatives."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .compiled import HALF, ONE, ZERO, kernel
+
+HALF_LOG_2PI = np.float64(0.5 * math.log(2 * math.pi))
+
+
+@kernel
+def predict(phi: Any, activity: Any, y_hat: Any) -> None:
+    """y_hat = phi [1, activity]."""
+    for o in range(y_hat.size):
+        y_hat[o] = phi[0, o]
+    for i in range(1, activity.size):
+        for o in range(y_hat.size):
+            y_hat[o] += phi[i, o] * activity[i]
+
+
+@kernel
+def score_symbol(y_hat: Any, y: Any, dl_dy: Any) -> Any:
+    """-log softmax(y_hat)_y, and softmax(y_hat) - e_y."""
+    largest = y_hat[0]
+    for o in range(1, y_hat.size):
+        largest = max(largest, y_hat[o])
+    total = ZERO * largest
+    for o in range(y_hat.size):
+        dl_dy[o] = math.exp(y_hat[o] - largest)
+        total += dl_dy[o]
+    scale = ONE / total
+    for o in range(y_hat.size):
+        dl_dy[o] *= scale
+    dl_dy[y] -= ONE
+    return math.log(total) + largest - y_hat[y]
+
+
+@kernel
+def score_vector(y_hat: Any, y: Any, dl_dy: Any) -> Any:
+    """|y - y_hat|^2 / 2 + (d/2) log 2 pi, and y_hat - y."""
+    total = ZERO * y_hat[0]
+    for o in range(y_hat.size):
+        dl_dy[o] = y_hat[o] - y[o]
+        total += dl_dy[o] * dl_dy[o]
+    return HALF * total + y_hat.dtype.type(y_hat.size * HALF_LOG_2PI)
+
+
+@kernel
+def pull(phi: Any, dl_dy: Any, slope: Any, dl_dh: Any) -> None:
+    """dl/dh, zero in the components that are not shown."""
+    n = slope.size
+    hidden = dl_dh.size - n
+    for i in range(hidden):
+        dl_dh[i] = ZERO
+    for i in range(n):
+        total = ZERO * slope[i]
+        for o in range(dl_dy.size):
+            total += phi[1 + i, o] * dl_dy[o]
+        dl_dh[hidden + i] = total * slope[i]

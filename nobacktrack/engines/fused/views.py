@@ -1,0 +1,83 @@
+"""Pieces of the flat array as arrays inside a kernel, made for nothing: no check, no copy, no count of references."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
+
+from .compiled import part
+
+
+def _build_view(typing: Any, work: Any, begin: Any, shape: Any) -> Any:
+    """An array of a shape that begins at number `begin` of another."""
+    result = types.Array(work.dtype, len(shape), "C")
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        source = context.make_array(signature.args[0])(context, builder, args[0])
+        array = context.make_array(result)(context, builder)
+        stride = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(result.dtype)))
+        itemsize, sizes, strides = stride, cgutils.unpack_tuple(builder, args[2]), []
+        for size in reversed(sizes):
+            strides.insert(0, stride)
+            stride = builder.mul(stride, size)
+        data = builder.gep(source.data, [args[1]])
+        populate_array(array, data=data, shape=sizes, strides=strides, itemsize=itemsize, meminfo=None)
+        return array._getvalue()
+
+    return result(work, types.intp, types.UniTuple(types.intp, len(shape))), build
+
+
+_view: Any = intrinsic(_build_view)
+
+
+@part
+def vector(work: Any, places: Any, piece: Any) -> Any:
+    """A piece with one axis."""
+    return _view(work, places[piece, 0], (places[piece, 1],))
+
+
+@part
+def matrix(work: Any, places: Any, piece: Any) -> Any:
+    """A piece with two axes."""
+    return _view(work, places[piece, 0], (places[piece, 1], places[piece, 2]))
+
+
+@part
+def block(work: Any, places: Any, piece: Any) -> Any:
+    """A piece with three axes."""
+    return _view(work, places[piece, 0], (places[piece, 1], places[piece, 2], places[piece, 3]))
+
+
+@part
+def shaped(work: Any, places: Any, piece: Any, rows: Any) -> Any:
+    """A piece as a matrix of so many rows."""
+    size = places[piece, 1] * places[piece, 2] * places[piece, 3]
+    return _view(work, places[piece, 0], (rows, size // rows))
+
+
+@part
+def flattened(work: Any, places: Any, piece: Any) -> Any:
+    """A piece as one vector."""
+    return _view(work, places[piece, 0], (places[piece, 1] * places[piece, 2] * places[piece, 3],))
+
+
+@part
+def row(values: Any, i: Any) -> Any:
+    """Row i of a matrix."""
+    return _view(values, i * values.shape[1], (values.shape[1],))
+
+
+@part
+def spread(values: Any, rows: Any) -> Any:
+    """A vector as a matrix of so many rows."""
+    return _view(values, 0, (rows, values.size // rows))
+
+
+@part
+def beginning(values: Any, count: Any) -> Any:
+    """The first numbers of a vector."""
+    return _view(values, 0, (count,))
