@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from . import checks, hmm, reduction, streams
     from .checkpoint import load, save
     from .configuration import inverse_sqrt
-    from .engines import RunInfo
+    from .engines import RunInfo, run_many
     from .errors import BadItem, Divergence
     from .estimators import RTRL, NoBackTrack, SlidingBPTT, SplitNoBackTrack, TruncatedBPTT
     from .hmm import HMM, OnlineEM
     from .learner import Apart, Learner, System
+    from .live import Live
     from .norms import EuclideanNorms, ForesightNorms, GramianNorms, InvariantNorms, MetricNorms, Unscaled
     from .protocol import Info, Params, State
     from .streams.items import RESET, Pairs, Series
@@ -50,11 +51,12 @@ if TYPE_CHECKING:
 _MODULES = {
     "checkpoint": ("load", "save"),
     "configuration": ("inverse_sqrt",),
-    "engines": ("RunInfo",),
+    "engines": ("RunInfo", "run_many"),
     "errors": ("BadItem", "Divergence"),
     "estimators": ("RTRL", "NoBackTrack", "SlidingBPTT", "SplitNoBackTrack", "TruncatedBPTT"),
     "hmm": ("HMM", "OnlineEM"),
     "learner": ("Apart", "Learner", "System"),
+    "live": ("Live",),
     "norms": ("EuclideanNorms", "ForesightNorms", "GramianNorms", "InvariantNorms", "MetricNorms", "Unscaled"),
     "protocol": ("Info", "Params", "State"),
     "streams.items": ("RESET", "Pairs", "Series"),
@@ -116,6 +118,7 @@ __all__ = [
     "LeakyRNN",
     "LearnedLeakyRNN",
     "Learner",
+    "Live",
     "MetricNorms",
     "NoBackTrack",
     "OnlineEM",
@@ -141,6 +144,7 @@ __all__ = [
     "inverse_sqrt",
     "load",
     "reduction",
+    "run_many",
     "save",
     "streams",
 ]

@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from .bench import bench
 from .demo import demo
 from .train import resume, train
 
@@ -17,6 +18,7 @@ app = typer.Typer(
 app.command()(train)
 app.command()(resume)
 app.command()(demo)
+app.command()(bench)
 
 
 def main() -> None:

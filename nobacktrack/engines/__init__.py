@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -120,6 +122,36 @@ def run(
         state = following
         losses.append(info.loss)
     return state, info._replace(loss=np.concatenate(losses) if losses else info.loss)
+
+
+def run_many(
+    learners: Verbs | Sequence[Verbs],
+    states: Sequence[State],
+    streams: Any,
+    *,
+    engine: str = "auto",
+    workers: int | None = None,
+) -> list[tuple[State, RunInfo]]:
+    """Independent learners, or seeds of one, each on a stream of arrays of its own, on as many cores as there are.
+
+    Compiled loops do not hold the interpreter's lock, so that plain threads do, whatever the sizes of the learners.
+    """
+    count = len(states)
+    learners = [learners] * count if isinstance(learners, Verbs) else list(learners)
+    if not len(learners) == count == len(streams):
+        raise ValueError(f"{len(learners)} learners, {count} states and {len(streams)} streams: one of each is needed")
+    with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+        futures = [
+            pool.submit(run, learner, state, stream, engine=engine, chunk=None, callbacks=())
+            for learner, state, stream in zip(learners, states, streams, strict=True)
+        ]
+        return [_whole(future.result()) for future in futures]
+
+
+def _whole(result: Any) -> tuple[State, RunInfo]:
+    if not isinstance(result, tuple):
+        raise ValueError("streams: run_many needs arrays, not iterators")
+    return result
 
 
 def training(

@@ -5,7 +5,7 @@ Same State in, same State out, same signs, same results to rounding as the refer
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,22 @@ from . import layout, loop, packing
 
 refusal = packing.refusal
 
-_RUNS = (loop.run_nobacktrack, loop.run_rtrl, loop.run_bptt)
+_LOOPS = (loop.run_nobacktrack, loop.run_rtrl, loop.run_bptt)
+PACES_AHEAD = 1024
+
+
+class Item(NamedTuple):
+    """A chunk of one item: its arrays are written over at each call."""
+
+    x: np.ndarray
+    y: np.ndarray
+    theta_pace: np.ndarray
+    phi_pace: np.ndarray
+    loss: np.ndarray
+    theta_paces: np.ndarray
+    phi_paces: np.ndarray
+    begin: int
+    chunk: tuple[np.ndarray, ...]
 
 
 class Fused:
@@ -41,6 +56,8 @@ class Fused:
         self._pieces = layout.pieces(self.sizes, self._places, self._flat)
         self._machine = np.array(self.sizes, np.int64), self._places, self._flat, self._ints, self._clock
         packing.put(state, learner, self.sizes, self._pieces, self._ints)
+        self._loop = _LOOPS[self.sizes.estimator]
+        self._item = self._new_item()
 
     @property
     def t(self) -> int:
@@ -52,14 +69,54 @@ class Fused:
         loop.settle(self._machine)
         return packing.taken(self._like, self.sizes, self._pieces, self._ints, self._clock)
 
+    def predict(self) -> np.ndarray:
+        """y_hat, the prediction of the next target."""
+        loop.foresee(self._machine)
+        return self._pieces.y_hat.copy()
+
+    def observe(self, y: Any) -> float:
+        """One target: its loss. Nothing is checked."""
+        item = self._item
+        item.y[0] = y
+        i = self.t - item.begin
+        if not 0 <= i < len(item.theta_paces):
+            item = self._item = self._new_item()
+            item.y[0], i = y, 0
+        item.theta_pace[0], item.phi_pace[0] = item.theta_paces[i], item.phi_paces[i]
+        self._loop(self._machine, layout.OBSERVE, item.chunk)
+        return float(item.loss[0])
+
+    def advance(self, x: Any) -> None:
+        """One input. Nothing is checked."""
+        self._item.x[0] = x
+        self._loop(self._machine, layout.ADVANCE, self._item.chunk)
+
+    def _new_item(self) -> Item:
+        """A chunk of one item, to be used again and again, and the paces of the targets to come."""
+        updates, begin = self.learner.updates, self.t
+        theta_paces = packing.paces(updates.theta, begin, PACES_AHEAD, self.dtype)
+        phi_paces = packing.paces(updates.phi, begin, PACES_AHEAD, self.dtype)
+        sizes = self.sizes
+        x = np.zeros(1, np.int32) if sizes.inputs == 0 else np.zeros((1, sizes.inputs), self.dtype)
+        y = np.zeros(1, np.int32) if sizes.softmax else np.zeros((1, sizes.outputs), self.dtype)
+        theta_pace, phi_pace, loss = (np.zeros(1, self.dtype) for _ in range(3))
+        ends = *self._ends(x, sizes.inputs == 0), *self._ends(y, bool(sizes.softmax))
+        flags = np.zeros(0, bool), np.zeros(0, bool)
+        chunk = *ends, *flags, theta_pace, phi_pace, loss
+        return Item(x, y, theta_pace, phi_pace, loss, theta_paces, phi_paces, begin, chunk)
+
+    def sound(self) -> bool:
+        """Whether all numbers of the state are finite."""
+        return bool(np.isfinite(self._flat[: self._places[layout.BESIDE, 0]]).all())
+
     def take(self, chunk: Chunk) -> np.ndarray:
         """Learn from a chunk: the loss of each item. Where a number is no longer finite, Divergence with the state
         before it.
         """
-        before = self._kept()
+        before = self.kept()
         losses = self._run(chunk)
         if not self._sound(losses, chunk):
-            self._keep(before)
+            self.keep(before)
             raise self._divergence(chunk)
         return losses
 
@@ -78,7 +135,7 @@ class Fused:
         losses = np.full(count, np.nan, self.dtype)
         verbs = layout.ADVANCE_OBSERVE if pairs else layout.OBSERVE_ADVANCE
         ends = *self._ends(x, self.sizes.inputs == 0), *self._ends(y, bool(self.sizes.softmax))
-        _RUNS[self.sizes.estimator](self._machine, verbs, (*ends, seen, reset, *paces, losses))
+        self._loop(self._machine, verbs, (*ends, seen, reset, *paces, losses))
         return losses
 
     def _ends(self, values: Any, symbols: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -92,23 +149,24 @@ class Fused:
         """Whether a chunk left all numbers finite: a loss may be missing where there was no target."""
         if isinstance(chunk, Pairs):
             losses = losses[:0] if chunk.y is None else losses if chunk.seen is None else losses[np.asarray(chunk.seen)]
-        kept = self._flat[: self._places[layout.BESIDE, 0]]
-        return bool(np.isfinite(losses).all() and np.isfinite(kept).all())
+        return bool(np.isfinite(losses).all()) and self.sound()
 
-    def _kept(self) -> tuple[np.ndarray, ...]:
+    def kept(self) -> tuple[np.ndarray, ...]:
+        """A copy of all numbers, for `keep`."""
         return self._flat.copy(), self._ints.copy(), self._clock.copy()
 
-    def _keep(self, kept: tuple[np.ndarray, ...]) -> None:
+    def keep(self, kept: tuple[np.ndarray, ...]) -> None:
+        """Go back to a copy."""
         self._flat[:], self._ints[:], self._clock[:] = kept
 
     def _divergence(self, chunk: Chunk) -> Divergence:
         """Replay a chunk that went wrong, one item at a time, to the last state that was good."""
         for i in range(size(chunk)):
-            good, item = self._kept(), part(chunk, i, i + 1)
+            good, item = self.kept(), part(chunk, i, i + 1)
             losses = self._run(item)
             if not self._sound(losses, item):
                 bad = self.state()
-                self._keep(good)
+                self.keep(good)
                 return diverged(self.state(), bad, Info(np.nan_to_num(losses, nan=0.0, posinf=np.inf)[0]))
         raise AssertionError("a chunk that diverged does not when replayed")
 

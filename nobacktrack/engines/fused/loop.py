@@ -336,6 +336,16 @@ def settle(machine: Any) -> None:
         pay(w, vector(work, places, PIECE.inverse), matrix(work, places, PIECE.due), heard)
 
 
+@entry
+def foresee(machine: Any) -> None:
+    """y_hat of the state as it is."""
+    sizes, places, work, _, _ = machine
+    s = sized(sizes)
+    activity = vector(work, places, PIECE.activity)
+    show(s.activation, matrix(work, places, PIECE.h), activity, vector(work, places, PIECE.slope))
+    predict(matrix(work, places, PIECE.phi), activity, vector(work, places, PIECE.y_hat))
+
+
 @part
 def run(rtrl: Any, bptt: Any, machine: Any, verbs: Any, chunk: Any) -> None:
     """A chunk, each item by the verbs that it asks for.

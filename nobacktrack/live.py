@@ -1,0 +1,170 @@
+"""One step at a time, from Python, in microseconds: a learner that is changed in place.
+
+`Learner` passes states in and out, which costs some hundred microseconds a call; a `Live` one holds its numbers and
+gives a State back when asked.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .engines import choose
+from .engines.fused import Fused
+from .errors import BadItem, Divergence
+from .guards import diverged
+from .learner import Verbs
+from .protocol import Info, State
+from .systems.spaces import Symbols
+
+REMEMBERED = 256  # steps after which all numbers are looked at, and copied
+
+
+class Live:
+    """A learner at work on a live stream, changed in place: observe a target, advance on an input.
+
+    A loss that is not finite raises `Divergence` with the last good state. All other numbers are looked at every 256
+    steps and whenever the state is asked for; the steps since are then taken again, to find the one that went wrong.
+    """
+
+    def __init__(self, learner: Verbs, state: State | None = None, *, engine: str = "auto"):
+        state = learner.init(0) if state is None else state  # pyright: ignore[reportAttributeAccessIssue]
+        chosen, self.reason = choose(learner, state, engine)
+        self.learner = learner
+        self._steps = _InPlace(learner, state) if chosen is Fused else _Passed(learner, state)
+        self._x, self._y = learner.system.input_space, learner.system.target_space
+
+    def __repr__(self) -> str:
+        return f"Live({self.learner}, t={self.t}, engine={self._steps.name!r})"
+
+    @property
+    def t(self) -> int:
+        """How many inputs have been seen."""
+        return self._steps.t
+
+    @property
+    def state(self) -> State:
+        """All that the learner knows, for `nbt.save`, `run`, or another learner."""
+        return self._steps.state()
+
+    def predict(self) -> np.ndarray:
+        """y_hat, the prediction of the next target."""
+        return self._steps.predict()
+
+    def observe(self, y: Any) -> float:
+        """Score the prediction of y, estimate the gradient, move the parameters: the loss, in nats."""
+        return self._steps.observe(_checked(self._y, y, "y", self))
+
+    def advance(self, x: Any) -> None:
+        """Reduce the influence estimate, move the system and the estimate one step."""
+        self._steps.advance(_checked(self._x, x, "x", self))
+
+    def step(self, *item: Any) -> float:
+        """One item of a stream: `step(y)`, a target and then the next input, or `step(x, y)`, an input and then its
+        target, which may be None.
+        """
+        if len(item) == 1:
+            loss = self.observe(*item)
+            self.advance(*item)
+            return loss
+        x, y = item
+        self.advance(x)
+        return math.nan if y is None else self.observe(y)
+
+
+def _checked(space: Any, value: Any, name: str, live: Live) -> Any:
+    """A value of a space; BadItem, with the state as it was, otherwise."""
+    if type(value) is int and type(space) is Symbols and 0 <= value < space.size:
+        return value
+    try:
+        if value is None:
+            raise BadItem(f"{name}: there is none")
+        return space.check(value, name, many=False)
+    except BadItem as error:
+        error.state = live.state
+        raise
+
+
+class _InPlace:
+    """The fused loop, one verb at a time."""
+
+    name = "fused"
+
+    def __init__(self, learner: Any, state: State):
+        self._fused = Fused(learner, state)
+        self._remember()
+
+    @property
+    def t(self) -> int:
+        return self._fused.t
+
+    def state(self) -> State:
+        if not self._fused.sound():
+            raise self._divergence()
+        return self._fused.state()
+
+    def predict(self) -> np.ndarray:
+        return self._fused.predict()
+
+    def observe(self, y: Any) -> float:
+        loss = self._fused.observe(y)
+        self._taken.append((True, y))
+        if not math.isfinite(loss):
+            raise self._divergence()
+        return loss
+
+    def advance(self, x: Any) -> None:
+        self._fused.advance(x)
+        self._taken.append((False, x))
+        if len(self._taken) > REMEMBERED:
+            if not self._fused.sound():
+                raise self._divergence()
+            self._remember()
+
+    def _remember(self) -> None:
+        self._kept, self._taken = self._fused.kept(), []
+
+    def _divergence(self) -> Divergence:
+        """Take the last steps again, to the last good state."""
+        taken = self._taken
+        self._fused.keep(self._kept)
+        for target, value in taken:
+            good, loss = self._fused.kept(), 0.0
+            if target:
+                loss = self._fused.observe(value)
+            else:
+                self._fused.advance(value)
+            if not (math.isfinite(loss) and self._fused.sound()):
+                bad = self._fused.state()
+                self._fused.keep(good)
+                self._remember()
+                return diverged(self._fused.state(), bad, Info(np.float32(loss)))
+        raise AssertionError("steps that diverged do not when taken again")
+
+
+class _Passed:
+    """The learner's own verbs, for what the fused loop does not run."""
+
+    name = "jax"
+
+    def __init__(self, learner: Verbs, state: State):
+        self._learner, self._state = learner, state
+
+    @property
+    def t(self) -> int:
+        return self._state.steps
+
+    def state(self) -> State:
+        return self._state
+
+    def predict(self) -> Any:
+        return self._learner.predict(self._state)
+
+    def observe(self, y: Any) -> float:
+        self._state, info = self._learner.observe(self._state, y)
+        return float(info.loss)
+
+    def advance(self, x: Any) -> None:
+        self._state = self._learner.advance(self._state, x)
