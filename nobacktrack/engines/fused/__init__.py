@@ -72,7 +72,7 @@ class Fused:
     def predict(self) -> np.ndarray:
         """y_hat, the prediction of the next target."""
         loop.foresee(self._machine)
-        return self._pieces.y_hat.copy()
+        return packing.real(self.sizes, self._pieces.y_hat).copy()
 
     def observe(self, y: Any) -> float:
         """One target: its loss. Nothing is checked."""

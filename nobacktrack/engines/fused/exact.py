@@ -31,7 +31,13 @@ def carry(df_dh: Any, influence: Any, c: Any, u: Any, rows: Any, product: Any) -
         for i in range(state):
             for p in range(count):
                 product[i, p] = ZERO
-            for j in range(state):
+            for j in range(0, state - state % 4, 4):  # four at a time, so that a sum is written a quarter as often
+                x0, x1, x2, x3 = df_dh[i, j], df_dh[i, j + 1], df_dh[i, j + 2], df_dh[i, j + 3]
+                for p in range(count):
+                    product[i, p] += (x0 * influence[j, start + p] + x1 * influence[j + 1, start + p]) + (
+                        x2 * influence[j + 2, start + p] + x3 * influence[j + 3, start + p]
+                    )
+            for j in range(state - state % 4, state):
                 x = df_dh[i, j]
                 for p in range(count):
                     product[i, p] += x * influence[j, start + p]

@@ -13,6 +13,7 @@ import numpy as np
 BLOCK = 512  # rows at a time: what a pass keeps of them stays in the first cache
 KEPT = BLOCK + 32  # numbers from one of these to the next: not a power of two, or they would share a place in the cache
 COLUMNS = 128  # of the influence of RTRL, at a time
+LANES = 4  # numbers in the shortest vector
 LINE = 64  # bytes of a line of the cache
 ALIGNED = 16  # numbers: a piece begins at a multiple of 64 bytes, or of 128
 
@@ -58,7 +59,7 @@ class Pieces(NamedTuple):
     theta: np.ndarray  # (fan, gates x units)
     theta_m0i: np.ndarray  # row 0 is M_00
     theta_mii: np.ndarray
-    phi: np.ndarray  # (1 + units, outputs)
+    phi: np.ndarray  # (1 + units, outputs, padded)
     phi_m0i: np.ndarray
     phi_mii: np.ndarray
     priors: np.ndarray  # of theta, of phi
@@ -106,10 +107,15 @@ class Pieces(NamedTuple):
 PIECE = Pieces(*range(len(Pieces._fields)))  # pyright: ignore[reportArgumentType] - the place of each piece
 
 
+def padded(outputs: int) -> int:
+    """So many outputs that a vector instruction takes them; those beyond the real ones stay zero."""
+    return -(-outputs // LANES) * LANES
+
+
 def shapes(s: Sizes) -> dict[str, tuple[int, ...]]:
     """The shape of each piece."""
     n, rows, fan, state = s.units, s.gates * s.units, s.fan, s.components * s.units
-    reads = 1 + n
+    reads, answers = 1 + n, padded(s.outputs)
     online = s.estimator == NOBACKTRACK
     window = s.depth if s.estimator == BPTT else 0
     memory = {FORESIGHT: (1, state), GRAMIAN: (state, state)}.get(s.norms, (0, 0)) if online else (0, 0)
@@ -119,17 +125,17 @@ def shapes(s: Sizes) -> dict[str, tuple[int, ...]]:
         return shape if metric == QUASI_DIAGONAL else (0, 0), shape if metric != EUCLIDEAN else (0, 0)
 
     theta_m0i, theta_mii = information(s.theta_metric, (fan, rows))
-    phi_m0i, phi_mii = information(s.phi_metric, (reads, s.outputs))
+    phi_m0i, phi_mii = information(s.phi_metric, (reads, answers))
     return dict(  # noqa: C408 - the names are those of Pieces
         theta=(fan, rows), theta_m0i=theta_m0i, theta_mii=theta_mii,
-        phi=(reads, s.outputs), phi_m0i=phi_m0i, phi_mii=phi_mii, priors=(2,),
+        phi=(reads, answers), phi_m0i=phi_m0i, phi_mii=phi_mii, priors=(2,),
         h=(s.components, n), h0=(s.components, n), alpha=(n,),
         v=(s.terms if online else 0, state), w=(s.terms, fan, rows),
         influence=(state if s.estimator == RTRL else 0, fan, rows), c=(s.gates * s.components, n), u=(s.groups, fan),
         worth=memory, urgency=memory, variance=memory if s.norms == FORESIGHT else (0, 0),
         ring_h=(window, state), ring_x=(window, s.inputs), ring_dl_dh=(window, state), settings=(4,),
         hears=(s.groups, 2), inverse=(s.terms,), due=(s.terms, rows), heard=(s.groups, fan),
-        activity=(reads,), slope=(n,), y_hat=(s.outputs,), dl_dy=(s.outputs,), dl_dh=(state,),
+        activity=(reads,), slope=(n,), y_hat=(answers,), dl_dy=(answers,), dl_dh=(state,),
         along=(s.terms,), q=(rows,), norm_w=(s.terms,), signs=(s.terms * state if online else 0,),
         scales=(2, state), a=(rows,), tangent=(s.terms, rows), kept=(s.components**2, n), rows=(11 * KEPT,),
         w0=(s.terms, rows), lengths=(rows,), squares=(s.terms, rows), jacobian=(state, state) if dense else (0, 0),

@@ -84,7 +84,7 @@ def read(s: Any, places: Any, work: Any, symbol: Any, values: Any) -> Any:
     phi = matrix(work, places, PIECE.phi)
     show(s.activation, matrix(work, places, PIECE.h), activity, slope)
     predict(phi, activity, y_hat)
-    loss = score_symbol(y_hat, symbol, dl_dy) if s.softmax else score_vector(y_hat, values, dl_dy)
+    loss = score_symbol(y_hat, s.outputs, symbol, dl_dy) if s.softmax else score_vector(y_hat, s.outputs, values, dl_dy)
     pull(phi, dl_dy, slope, vector(work, places, PIECE.dl_dh))
     return loss
 

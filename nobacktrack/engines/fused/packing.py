@@ -129,9 +129,9 @@ def paces(update: Any, start: int, count: int, dtype: Any) -> np.ndarray:
 def put(state: State, learner: Learner, sizes: layout.Sizes, z: layout.Pieces, ints: np.ndarray) -> None:
     """Write a State into the pieces."""
     params, moves = state.params, state.update
-    z.theta[:], z.phi[:] = _columns(params.theta), _columns(params.phi)
+    z.theta[:], real(sizes, z.phi)[:] = _columns(params.theta), _columns(params.phi)
     _put_filter(moves.theta, z.theta_m0i, z.theta_mii, z.priors[:1])
-    _put_filter(moves.phi, z.phi_m0i, z.phi_mii, z.priors[1:])
+    _put_filter(moves.phi, real(sizes, z.phi_m0i), real(sizes, z.phi_mii), z.priors[1:])
     z.h[:] = np.asarray(state.h).reshape(z.h.shape)
     z.h0[:] = np.asarray(params.fixed.h0).reshape(z.h.shape)
     if sizes.cell == layout.LEAKY:
@@ -187,12 +187,12 @@ def taken(like: Any, sizes: layout.Sizes, z: layout.Pieces, ints: np.ndarray, cl
     """A State of the pieces, like the one they came from."""
     theta = _rows(z.theta, like.params.theta)
     following = like._replace(
-        params=like.params._replace(theta=theta, phi=_rows(z.phi, like.params.phi)),
+        params=like.params._replace(theta=theta, phi=_rows(real(sizes, z.phi), like.params.phi)),
         h=z.h.reshape(-1),
         influence=_taken_influence(like.influence, sizes, z, ints),
         update=like.update._replace(
             theta=_taken_filter(like.update.theta, z.theta_m0i, z.theta_mii),
-            phi=_taken_filter(like.update.phi, z.phi_m0i, z.phi_mii),
+            phi=_taken_filter(like.update.phi, real(sizes, z.phi_m0i), real(sizes, z.phi_mii)),
         ),
         t=clock[2:],
     )
@@ -234,6 +234,11 @@ def _taken_block(like: Any, depth: int, z: layout.Pieces, ints: np.ndarray) -> A
         held=ints[layout.HELD],
     )
     return like._replace(window=window, gradient=_rows(z.w[0], like.gradient), due=ints[layout.DUE] != 0)
+
+
+def real(sizes: layout.Sizes, values: np.ndarray) -> np.ndarray:
+    """The outputs that are not padding, along the last axis."""
+    return values[..., : sizes.outputs]
 
 
 def _columns(leaf: Any) -> np.ndarray:

@@ -17,36 +17,42 @@ def predict(phi: Any, activity: Any, y_hat: Any) -> None:
     """y_hat = phi [1, activity]."""
     for o in range(y_hat.size):
         y_hat[o] = phi[0, o]
-    for i in range(1, activity.size):
+    units = activity.size - 1
+    fours = units - units % 4
+    for i in range(1, 1 + fours, 4):  # four at a time, so that a sum is read and written a quarter as often
+        a0, a1, a2, a3 = activity[i], activity[i + 1], activity[i + 2], activity[i + 3]
+        for o in range(y_hat.size):
+            y_hat[o] += (phi[i, o] * a0 + phi[i + 1, o] * a1) + (phi[i + 2, o] * a2 + phi[i + 3, o] * a3)
+    for i in range(1 + fours, 1 + units):
         for o in range(y_hat.size):
             y_hat[o] += phi[i, o] * activity[i]
 
 
 @kernel
-def score_symbol(y_hat: Any, y: Any, dl_dy: Any) -> Any:
-    """-log softmax(y_hat)_y, and softmax(y_hat) - e_y."""
+def score_symbol(y_hat: Any, count: Any, y: Any, dl_dy: Any) -> Any:
+    """-log softmax(y_hat)_y, and softmax(y_hat) - e_y, over the real outputs, of which there are `count`."""
     largest = y_hat[0]
-    for o in range(1, y_hat.size):
+    for o in range(1, count):
         largest = max(largest, y_hat[o])
     total = ZERO * largest
-    for o in range(y_hat.size):
+    for o in range(count):
         dl_dy[o] = math.exp(y_hat[o] - largest)
         total += dl_dy[o]
     scale = ONE / total
-    for o in range(y_hat.size):
+    for o in range(count):
         dl_dy[o] *= scale
     dl_dy[y] -= ONE
     return math.log(total) + largest - y_hat[y]
 
 
 @kernel
-def score_vector(y_hat: Any, y: Any, dl_dy: Any) -> Any:
+def score_vector(y_hat: Any, count: Any, y: Any, dl_dy: Any) -> Any:
     """|y - y_hat|^2 / 2 + (d/2) log 2 pi, and y_hat - y."""
     total = ZERO * y_hat[0]
-    for o in range(y_hat.size):
+    for o in range(count):
         dl_dy[o] = y_hat[o] - y[o]
         total += dl_dy[o] * dl_dy[o]
-    return HALF * total + y_hat.dtype.type(y_hat.size * HALF_LOG_2PI)
+    return HALF * total + y_hat.dtype.type(count * HALF_LOG_2PI)
 
 
 @kernel

@@ -47,21 +47,21 @@ def sweep(
                 for r in range(count):
                     tangent[k, start + r] = ZERO
         if hears[kind, 0] > ZERO:
-            for i in range(units):
-                heard = u[kind, np.uint64(1) + i]
+            for i in range(np.uint64(1), np.uint64(1) + units):
+                heard = u[kind, i]
                 if v is None:
                     for r in range(count):
-                        a[start + r] += theta[np.uint64(1) + i, start + r] * heard
-                else:
-                    for k in range(last):
-                        x = slope[i] * v[k, shown + i]
-                        for r in range(count):
-                            tangent[k, start + r] += theta[np.uint64(1) + i, start + r] * x
-                    x = slope[i] * v[last, shown + i]
+                        a[start + r] += theta[i, start + r] * heard
+                    continue
+                for k in range(last):
+                    x = slope[i - np.uint64(1)] * v[k, shown + i - np.uint64(1)]
                     for r in range(count):
-                        weight = theta[np.uint64(1) + i, start + r]
-                        a[start + r] += weight * heard
-                        tangent[last, start + r] += weight * x
+                        tangent[k, start + r] += theta[i, start + r] * x
+                x = slope[i - np.uint64(1)] * v[last, shown + i - np.uint64(1)]
+                for r in range(count):
+                    weight = theta[i, start + r]
+                    a[start + r] += weight * heard
+                    tangent[last, start + r] += weight * x
         first, end = np.uint64(1) + units, np.uint64(fan)
         if by_symbol:
             first += np.uint64(symbol)
