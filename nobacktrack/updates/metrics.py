@@ -19,6 +19,8 @@ from jaxtyping import Array, Float
 from ..configuration import configuration, static
 from ..protocol import RowBlock, Tree
 
+LARGE = 1 << 13
+
 Prior = Float[Array, ""]
 Fans = Float[Array, "units_or_1 gates_or_1 fan"]
 
@@ -176,7 +178,7 @@ class Diagonal(PerLeaf):
 
     def squares(self, j: Array, prior: Prior, w: Array) -> Array:
         squares = w**2 * reciprocal(j + prior)
-        return jnp.sum(squares, axis=-1) if squares.ndim else squares
+        return total(squares) if squares.ndim else squares
 
     def suited(self, packed: bool) -> Diagonal:
         return self
@@ -238,13 +240,13 @@ class QuasiDiagonal(PerLeaf):
         """x_i = (g_i - g_0 m_i) / s_i,  x_0 = g_0 / M_00 - sum_i m_i x_i, with m_i = M_0i / M_00."""
         inverse, m, s = self._schur(j, prior)
         weights = (g[..., 1:] - g[..., :1] * m) * s
-        bias = g[..., :1] * inverse - jnp.sum(m * weights, axis=-1, keepdims=True)
+        bias = g[..., :1] * inverse - total(m * weights)[..., None]
         return jnp.concatenate([bias, weights], axis=-1)
 
     def squares(self, j: Arrow, prior: Prior, w: Array) -> Array:
         """w_0^2 / M_00 + sum_i (w_i - m_i w_0)^2 / s_i: terms that cannot be negative; do not expand them."""
         inverse, m, s = self._schur(j, prior)
-        return w[..., 0] ** 2 * inverse[..., 0] + jnp.sum((w[..., 1:] - m * w[..., :1]) ** 2 * s, axis=-1)
+        return w[..., 0] ** 2 * inverse[..., 0] + total((w[..., 1:] - m * w[..., :1]) ** 2 * s)
 
     def square(self, j: Arrow, prior: Prior, w: Array) -> Float[Array, ""]:
         """The same, as two dot products: over K arrays at once the weights are then computed once, and not K times."""
@@ -268,6 +270,13 @@ def reciprocal(x: Array) -> Array:
     """1/x, and 0 where x is 0: a direction of which nothing is known does not move."""
     alive = x > 0
     return jnp.where(alive, 1 / jnp.where(alive, x, 1), 0)
+
+
+def total(x: Float[Array, "*rows fan"]) -> Float[Array, "*rows"]:
+    """The sum along the last axis; as a product with ones where there is much of it, which is twice as fast on CPUs,
+    and slower where there is not.
+    """
+    return x @ jnp.ones(x.shape[-1], x.dtype) if x.size > LARGE else jnp.sum(x, axis=-1)
 
 
 def _no_rows(wanted: str) -> Diagonal:
