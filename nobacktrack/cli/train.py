@@ -46,6 +46,15 @@ class Move(StrEnum):
     sgd = "sgd"
 
 
+class Engine(StrEnum):
+    """Engines by name."""
+
+    auto = "auto"
+    jax = "jax"
+    fused = "fused"
+
+
+Chosen = Annotated[Engine, typer.Option(help="How it is run: the fused loop where there is one, or jax.")]
 Checkpoint = Annotated[Path | None, typer.Option(help="Save the learner to this file, at the end and on the way.")]
 Every = Annotated[int, typer.Option(min=1, help="Characters between two saves.")]
 Json = Annotated[
@@ -63,6 +72,7 @@ def train(
     update: Annotated[Move, typer.Option(help="How the parameters move.")] = Move.kalman,
     rate: Annotated[float, typer.Option(min=0, help="c in c / sqrt(t): the rate of sgd, the decay of kalman.")] = 0.1,
     seed: Annotated[int, typer.Option(help="Seed of the initial weights and of the signs.")] = 0,
+    engine: Chosen = Engine.auto,
     checkpoint: Checkpoint = None,
     checkpoint_every: Every = 1_000_000,
     json: Json = False,
@@ -88,12 +98,13 @@ def train(
     schedule = nbt.inverse_sqrt(rate)
     learner = nbt.Learner(system, method, nbt.Kalman(decay=schedule) if update == Move.kalman else nbt.SGD(schedule))
     notes = {"stream": str(stream), "alphabet": alphabet}
-    _learn(learner, learner.init(seed), symbols, notes, checkpoint, checkpoint_every, json)
+    _learn(learner, learner.init(seed), symbols, notes, engine, checkpoint, checkpoint_every, json)
 
 
 def resume(
     file: Annotated[Path, typer.Argument(help="A checkpoint that `train` saved.")],
     stream: Annotated[Path | None, typer.Option(help="The text, where it is no longer where it was.")] = None,
+    engine: Chosen = Engine.auto,
     checkpoint_every: Every = 1_000_000,
     json: Json = False,
 ) -> None:
@@ -108,7 +119,7 @@ def resume(
     symbols, alphabet = _text(stream or Path(notes["stream"]))
     if alphabet != notes["alphabet"]:
         raise ValueError(f"{stream or notes['stream']}: another alphabet than the one of {file}")
-    _learn(learner, state, symbols, notes, file, checkpoint_every, json)
+    _learn(learner, state, symbols, notes, engine, file, checkpoint_every, json)
 
 
 def _text(path: Path) -> tuple[np.ndarray, str]:
@@ -122,6 +133,7 @@ def _learn(
     state: State,
     symbols: np.ndarray,
     notes: dict[str, Any],
+    engine: Engine,
     checkpoint: Path | None,
     every: int,
     as_json: bool,
@@ -129,13 +141,16 @@ def _learn(
     """Train on what is left of the text, with progress, saves and a summary."""
     import nobacktrack as nbt
 
+    from ..engines import choose
+
+    chosen, reason = choose(learner, state, engine)
     begin, began = state.steps, time.perf_counter()
     saved, report = begin, None
     console = Console(stderr=True, quiet=as_json)
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[bits]} bits/char"), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("train", total=len(symbols), completed=begin, bits="-")
-        for following, report in learner.training(state, symbols[begin:]):
+        for following, report in learner.training(state, symbols[begin:], engine=engine):
             state = following
             progress.update(task, completed=report.t, bits=f"{report.recent_bits:.3f}")
             if checkpoint is not None and report.t - saved >= every:
@@ -149,6 +164,7 @@ def _learn(
         "bits_per_character": None if report is None else report.mean_bits,
         "recent_bits_per_character": None if report is None else report.recent_bits,
         "characters_per_second": round((state.steps - begin) / seconds),
+        "engine": f"{chosen.name} ({reason})" if reason and engine == Engine.auto else chosen.name,
         "learner": repr(learner),
     }
     if as_json:

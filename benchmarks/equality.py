@@ -1,0 +1,76 @@
+"""Both engines side by side, every supported combination: `python benchmarks/equality.py [windows]`.
+
+64-step windows from states along a run of the reference, then 10,000 steps with parameters that stay (rate 0, or a
+prior so large that nothing moves), all in float64; the largest relative difference of any array.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+import jax
+import numpy as np
+
+import nobacktrack as nbt
+from nobacktrack.engines import reference
+from nobacktrack.engines.fused import Fused
+from nobacktrack.streams.items import Series
+
+jax.config.update("jax_enable_x64", True)
+
+CELLS = (nbt.RNN, nbt.LeakyRNN, nbt.LearnedLeakyRNN, nbt.GRU, nbt.LSTM)
+ESTIMATORS = (
+    nbt.NoBackTrack(),
+    nbt.NoBackTrack(rank=3),
+    nbt.NoBackTrack(norms=nbt.EuclideanNorms()),
+    nbt.NoBackTrack(norms=nbt.Unscaled()),
+    nbt.NoBackTrack(norms=nbt.GramianNorms()),
+    nbt.NoBackTrack(rank=2, norms=nbt.ForesightNorms()),
+    nbt.RTRL(),
+    nbt.TruncatedBPTT(depth=15),
+)
+UPDATES = (nbt.Kalman(), nbt.Kalman(metric=nbt.Diagonal()), nbt.SGD(nbt.inverse_sqrt(0.1)))
+STILL = (nbt.Kalman(prior=1e12), nbt.SGD(0.0))
+WINDOW, LONG = 64, 10_000
+
+
+def distance(one: object, other: object) -> float:
+    """The largest difference, relative to the largest number of each array."""
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return max(
+        float(np.max(np.abs(np.asarray(a, float) - np.asarray(b, float))) / max(float(np.max(np.abs(a))), 1e-300))
+        for a, b in pairs
+        if a.size
+    )
+
+
+def compared(learner: nbt.Learner, stream: np.ndarray, count: int) -> float:
+    """The largest distance after each of `count` chunks, the fused engine starting anew from the reference's state."""
+    state, worst = learner.init(0, dtype="float64"), 0.0
+    for chunk in np.split(stream, count):
+        fused = Fused(learner, state)
+        losses = fused.take(Series(chunk))
+        state, info = reference.scan(learner, state, Series(chunk))
+        worst = max(worst, distance((state, info.loss), (fused.state(), losses)))
+    return worst
+
+
+def main(windows: int = 50) -> None:
+    stream = np.asarray(nbt.streams.anbn(1, 8, length=max(LONG, windows * WINDOW), seed=0), np.int32)
+    worst = {"windows": 0.0, "long": 0.0}
+    for cell, estimator, update in itertools.product(CELLS, ESTIMATORS, UPDATES):
+        found = compared(nbt.Learner(cell(units=8, symbols=3), estimator, update), stream[: windows * WINDOW], windows)
+        worst["windows"] = max(worst["windows"], found)
+        print(
+            f"{cell.__name__:16} {estimator!r:45} {update!r:30} {windows} windows of {WINDOW}: {found:.1e}", flush=True
+        )
+    for cell, estimator, update in itertools.product(CELLS, ESTIMATORS, STILL):
+        found = compared(nbt.Learner(cell(units=8, symbols=3), estimator, update), stream[:LONG], 1)
+        worst["long"] = max(worst["long"], found)
+        print(f"{cell.__name__:16} {estimator!r:45} {update!r:30} {LONG} steps: {found:.1e}", flush=True)
+    print(f"largest: {worst['windows']:.1e} over windows, {worst['long']:.1e} over {LONG} steps")
+
+
+if __name__ == "__main__":
+    main(*(int(argument) for argument in sys.argv[1:]))
