@@ -43,9 +43,30 @@ def test_progress_and_summary_for_people(text):
     assert "TruncatedBPTT" in run.stderr
 
 
+def test_engines_by_name(text):
+    for engine in ("jax", "fused"):
+        assert json.loads(call("train", text, "--units", 4, "--engine", engine, "--json").stdout)["engine"] == engine
+    summary = json.loads(call("train", text, "--units", 4, "--cell", "lru", "--json").stdout)
+    assert summary["engine"].startswith("jax (the fused engine does not run it: it has no loop for LRU")
+
+
+def test_bench_in_one_table_and_as_json():
+    options = ["bench", "--sizes", "4x3,5x4", "--ranks", "1,2", "--rounds", 3]
+    found = json.loads(call(*options, "--json").stdout)
+    names = {row["contender"] for row in found["rows"]}
+    assert {"fused, rank 1", "jax, rank 1", "fused, rank 2", "jax, rank 2", "fused, live"} <= names
+    assert all(0 < row["least"] <= row["median"] <= row["most"] for row in found["rows"])
+    assert [place["units"] for place in found["bandwidth"]] == [4, 5]
+    printed = call(*options[:2], "4x3", *options[3:]).stdout
+    assert "4 units, 3 symbols, 32 parameters" in printed
+    assert "a copy of the same working set" in printed
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["bench", "--sizes", "20"], "sizes: expected UNITSxSYMBOLS"),
+        (["bench", "--ranks", "0"], "ranks: expected numbers"),
         (["train", "missing.txt"], "missing.txt"),
         (["train", "{text}", "--rank", "0"], "rank"),
         (["train", "{text}", "--cell", "cat"], "cell"),

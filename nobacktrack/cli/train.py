@@ -141,16 +141,17 @@ def _learn(
     """Train on what is left of the text, with progress, saves and a summary."""
     import nobacktrack as nbt
 
-    from ..engines import choose
+    from ..engines import LARGEST_CHUNK, choose
 
     chosen, reason = choose(learner, state, engine)
+    chunk = None if checkpoint is None else min(every, LARGEST_CHUNK)  # saves are made between chunks
     begin, began = state.steps, time.perf_counter()
     saved, report = begin, None
     console = Console(stderr=True, quiet=as_json)
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[bits]} bits/char"), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("train", total=len(symbols), completed=begin, bits="-")
-        for following, report in learner.training(state, symbols[begin:], engine=engine):
+        for following, report in learner.training(state, symbols[begin:], engine=engine, chunk=chunk):
             state = following
             progress.update(task, completed=report.t, bits=f"{report.recent_bits:.3f}")
             if checkpoint is not None and report.t - saved >= every:
