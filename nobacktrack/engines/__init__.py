@@ -23,7 +23,7 @@ ENGINES = ("auto", "jax", "fused")
 RECENT = 10_000
 LARGEST_CHUNK = 4096
 LARGEST_FUSED_CHUNK = 1 << 16  # nothing is drawn beforehand, so that a chunk costs no memory
-CHUNK_NUMBERS = 1 << 27  # parameters times steps: a chunk is done in a fraction of a second
+CHUNK_NUMBERS = 1 << 31  # numbers of a state times steps: a chunk takes less than a second, what surrounds it far less
 DRAWS_BYTES = 1 << 23
 
 Callback = Callable[[State, "RunInfo"], Any]

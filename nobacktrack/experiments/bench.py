@@ -19,7 +19,7 @@ from ..streams.items import Series
 from . import peers
 
 SIZES = ((20, 3), (20, 80), (128, 3), (128, 80), (512, 3), (512, 80), (1024, 3), (1024, 80))
-SECONDS = 0.05  # of each block
+SECONDS = 0.3  # of each block
 PASSES = 8  # over dim theta, a step: theta, w and the two arrays of J, read and written
 
 

@@ -13,6 +13,7 @@ from .layout import (
     ADVANCE_OBSERVE,
     AGE,
     DUE,
+    EUCLIDEAN,
     EUCLIDEAN_NORMS,
     FORESIGHT,
     FRESH,
@@ -116,7 +117,6 @@ def move_phi(s: Any, places: Any, work: Any, pace: Any) -> None:
         None,
         None,
         None,
-        ZERO,
         vector(work, places, PIECE.rows),
         None,
         None,
@@ -145,7 +145,6 @@ def move_theta(s: Any, bptt: Any, places: Any, work: Any, ints: Any, pace: Any) 
         due,
         matrix(work, places, PIECE.heard),
         vector(work, places, PIECE.along),
-        flatness(s),
         vector(work, places, PIECE.rows),
         matrix(work, places, PIECE.w0),
         vector(work, places, PIECE.lengths),
@@ -155,12 +154,6 @@ def move_theta(s: Any, bptt: Any, places: Any, work: Any, ints: Any, pace: Any) 
     if bptt is not None:
         ints[DUE] = 0
         fill(flattened(work, places, PIECE.w), ZERO)
-
-
-@kernel
-def flatness(s: Any) -> Any:
-    """1 where norms are Euclidean whatever the metric, else 0."""
-    return ONE if s.norms == EUCLIDEAN_NORMS else ZERO
 
 
 @kernel
@@ -249,11 +242,13 @@ def lighten(s: Any, places: Any, work: Any, ints: Any, clock: Any) -> None:
     inverse, due = vector(work, places, PIECE.inverse), matrix(work, places, PIECE.due)
     heard, norm_w = matrix(work, places, PIECE.heard), vector(work, places, PIECE.norm_w)
     signs, settings = vector(work, places, PIECE.signs), vector(work, places, PIECE.settings)
+    metric = EUCLIDEAN if s.norms == EUCLIDEAN_NORMS else s.theta_metric
     if ints[MEASURED] == 0:
         pay(w, inverse, due, heard)
+    if ints[MEASURED] == 0 or metric != s.theta_metric:  # theta did not move, or in another metric
         fill(norm_w, ONE)
-        measure_rows(s.theta_metric, prior, m0i, mii, u, w, norm_w, flatness(s), kept, lengths, squares)
-    form_norms(s.theta_metric, prior, m0i, mii, u, w, flatness(s), kept, lengths, squares, settings[3], norm_w)
+        measure_rows(metric, prior, m0i, mii, u, w, norm_w, kept, lengths, squares)
+    form_norms(metric, prior, m0i, mii, u, w, kept, lengths, squares, settings[3], norm_w)
     draw_signs(clock, signs)
     reduce(
         s.norms,
@@ -302,7 +297,6 @@ def carry_memory(s: Any, places: Any, work: Any, ints: Any) -> None:
         matrix(work, places, PIECE.u),
         block(work, places, PIECE.w),
         vector(work, places, PIECE.norm_w),
-        ZERO,
         vector(work, places, PIECE.rows),
         lengths,
         matrix(work, places, PIECE.squares),

@@ -21,7 +21,6 @@ def form_norms(
     mii: Any,
     u: Any,
     w: Any,
-    flat: Any,
     kept: Any,
     lengths: Any,
     squares: Any,
@@ -38,7 +37,7 @@ def form_norms(
         return
     for k in range(norms.size):
         norms[k] = largest_of(w, k)
-    measure_rows(metric, prior, m0i, mii, u, w, norms, flat, kept, lengths, squares)
+    measure_rows(metric, prior, m0i, mii, u, w, norms, kept, lengths, squares)
     for k in range(norms.size):
         norms[k] *= math.sqrt(total_of(squares, k))
 

@@ -28,28 +28,26 @@ _Q, _DUE, _G0, _INVERSE0, _BIAS, _LENGTH, _G, _M, _S, _W0, _SQUARE = (np.uint64(
 @kernel
 def reciprocal(x: Any) -> Any:
     """1/x, and 0 where x is 0."""
-    return ONE / x if x > ZERO else ZERO * x
+    return ONE / x if x > ZERO else ZERO
 
 
 @kernel
-def weigh(metric: Any, prior: Any, m0i: Any, mii: Any, i: Any, flat: Any, kept: Any, start: Any, count: Any) -> None:
+def weigh(metric: Any, prior: Any, m0i: Any, mii: Any, i: Any, kept: Any, start: Any, count: Any) -> None:
     """m_i and 1 / s_i of weight i in each row, by which |w|^2 gets (w_i - m_i w_0)^2 / s_i; 1 / M_00 for the bias."""
-    curved = ONE - flat
     for r in range(count):
         kept[_M + r], kept[_S + r] = ZERO, ONE
     if metric == QUASI_DIAGONAL and i == 0:
         for r in range(count):
             kept[_INVERSE0 + r] = reciprocal(m0i[0, start + r] + prior)
-            kept[_S + r] = curved * kept[_INVERSE0 + r] + flat
+            kept[_S + r] = kept[_INVERSE0 + r]
     elif metric == QUASI_DIAGONAL:
         for r in range(count):
             m = m0i[i, start + r] * kept[_INVERSE0 + r]
-            s = reciprocal(prior + max(mii[i, start + r] - m0i[i, start + r] * m, ZERO))
-            kept[_M + r] = curved * m
-            kept[_S + r] = curved * s + flat
+            kept[_M + r] = m
+            kept[_S + r] = reciprocal(prior + max(mii[i, start + r] - m0i[i, start + r] * m, ZERO))
     elif metric == DIAGONAL:
         for r in range(count):
-            kept[_S + r] = curved * reciprocal(mii[i, start + r] + prior) + flat
+            kept[_S + r] = reciprocal(mii[i, start + r] + prior)
 
 
 @kernel
@@ -67,7 +65,6 @@ def move_rows(
     due: Any,
     heard: Any,
     along: Any,
-    flat: Any,
     kept: Any,
     w0: Any,
     lengths: Any,
@@ -76,12 +73,11 @@ def move_rows(
     """params <- params - (J + Lambda)^-1 gradient, J <- keep J + gradient^2, and the norms [NBT, Alg. 2].
 
     `pace` is what is kept of J, 1 - gamma_t, or, with no J, the rate. `w` is None for phi, which has no influence.
-    `flat` is 1 where norms are Euclidean whatever the metric, else 0. `kept` is for what the pass keeps of a block;
-    the norms, squared, go to `lengths` (rows) and `squares` (terms, rows).
+    `kept` is for what the pass keeps of a block; the norms, squared, go to `lengths` (rows) and `squares` (terms,
+    rows).
     """
     kinds, fan = u.shape
     rows = params.shape[1] // kinds
-    curved = ONE - flat
     last = np.uint64(0 if w is None else w.shape[0] - 1)
     for kind in range(kinds):
         for begin in range(kind * rows, (kind + 1) * rows, BLOCK):
@@ -117,13 +113,12 @@ def move_rows(
                     kept[_INVERSE0 + r] = reciprocal(x + prior)
             if w is not None:
                 for r in range(count):
-                    s = kept[_INVERSE0 + r] * curved + flat
-                    kept[_LENGTH + r] = u0 * u0 * s
-                    kept[_SQUARE + r] = kept[_W0 + r] * kept[_W0 + r] * s
+                    kept[_LENGTH + r] = u0 * u0 * kept[_INVERSE0 + r]
+                    kept[_SQUARE + r] = kept[_W0 + r] * kept[_W0 + r] * kept[_INVERSE0 + r]
                 for k in range(last):
                     for r in range(count):
                         x = w0[k, start + r]
-                        squares[k, start + r] = x * x * (kept[_INVERSE0 + r] * curved + flat)
+                        squares[k, start + r] = x * x * kept[_INVERSE0 + r]
 
             for i in range(np.uint64(1), np.uint64(fan)):
                 ui = u[kind, i]
@@ -155,7 +150,6 @@ def move_rows(
                         params[i, start + r] -= step
                         kept[_BIAS + r] += m * step
                         if w is not None:
-                            m, s = curved * m, curved * s + flat
                             apart = ui - m * u0
                             kept[_LENGTH + r] += apart * apart * s
                             apart = x - m * kept[_W0 + r]
@@ -172,7 +166,6 @@ def move_rows(
                         s = reciprocal(own + prior)
                         params[i, start + r] -= g * s
                         if w is not None:
-                            s = curved * s + flat
                             kept[_LENGTH + r] += ui * ui * s
                             kept[_SQUARE + r] += x * x * s
                 else:
@@ -186,7 +179,7 @@ def move_rows(
                             kept[_SQUARE + r] += x * x
                         params[i, start + r] -= pace * g
                 if w is not None and last > 0:
-                    weigh(metric, prior, m0i, mii, i, flat, kept, start, count)
+                    weigh(metric, prior, m0i, mii, i, kept, start, count)
                     for k in range(last):
                         for r in range(count):
                             apart = w[k, i, start + r] - kept[_M + r] * w0[k, start + r]
@@ -210,7 +203,6 @@ def measure_rows(
     u: Any,
     w: Any,
     units: Any,
-    flat: Any,
     kept: Any,
     lengths: Any,
     squares: Any,
@@ -222,7 +214,7 @@ def measure_rows(
         for begin in range(kind * rows, (kind + 1) * rows, BLOCK):
             start, count = np.uint64(begin), np.uint64(min(BLOCK, (kind + 1) * rows - begin))
             for i in range(np.uint64(fan)):
-                weigh(metric, prior, m0i, mii, i, flat, kept, start, count)
+                weigh(metric, prior, m0i, mii, i, kept, start, count)
                 for r in range(count):
                     apart = u[kind, i] - kept[_M + r] * u[kind, 0]
                     lengths[start + r] = (ZERO if i == 0 else lengths[start + r]) + apart * apart * kept[_S + r]
