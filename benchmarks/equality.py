@@ -1,4 +1,4 @@
-"""Both engines side by side, every supported combination: `python benchmarks/equality.py [windows | bits]`.
+"""Both engines side by side: `python benchmarks/equality.py`, with a number of windows, or `bits`.
 
 64-step windows from states along a run of the reference, then 10,000 steps with parameters that stay (rate 0, or a
 prior so large that nothing moves), all in float64; the largest relative difference of any array. `bits`: learning
@@ -38,6 +38,7 @@ WINDOW, LONG = 64, 10_000
 
 def distance(one: object, other: object) -> float:
     """The largest difference, relative to the largest number of each array."""
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((one, other)))
     pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
     return max(
         float(np.max(np.abs(np.asarray(a, float) - np.asarray(b, float))) / max(float(np.max(np.abs(a))), 1e-300))

@@ -23,10 +23,10 @@ def pieces(characters: int) -> Iterator[np.ndarray]:
 def main(characters: int = 100_000_000) -> None:
     learner = nbt.Learner(nbt.LeakyRNN(units=20, symbols=3), nbt.NoBackTrack(), nbt.Kalman())
     began, process, shown = time.perf_counter(), psutil.Process(), 0
-    last: list[float] = []  # the mean losses of the chunks of the last tenth
+    last: list[tuple[float, int]] = []  # the sum and the number of the losses of each chunk of the last tenth
     for _state, info in learner.run(learner.init(0), pieces(characters), chunk=1 << 16):
         if info.t > 0.9 * characters:
-            last.append(float(np.sum(info.bits)))
+            last.append((float(np.sum(info.bits)), len(info.bits)))
         if info.t >= shown:
             seconds, size = time.perf_counter() - began, process.memory_info().rss / 1e6
             print(
@@ -35,7 +35,7 @@ def main(characters: int = 100_000_000) -> None:
             shown += characters // 10
     seconds, size = time.perf_counter() - began, process.memory_info().rss / 1e6
     print(f"{characters:,} characters in {seconds:.1f} s: {seconds / characters * 1e6:.2f} us each; {size:.1f} MB")
-    print(f"{np.sum(last) / (0.1 * characters):.4f} bits per character over the last tenth; entropy 0.1429")
+    print(f"{np.divide(*np.sum(last, axis=0)):.4f} bits per character over the last tenth; entropy 0.1429")
 
 
 if __name__ == "__main__":

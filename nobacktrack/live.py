@@ -7,6 +7,7 @@ gives a State back when asked.
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -19,19 +20,21 @@ from .learner import Verbs
 from .protocol import Info, State
 from .systems.spaces import Symbols
 
-REMEMBERED = 256  # steps after which all numbers are looked at, and copied
+REMEMBERED = 512  # verbs after which all numbers are looked at, and copied
 
 
 class Live:
     """A learner at work on a live stream, changed in place: observe a target, advance on an input.
 
-    A loss that is not finite raises `Divergence` with the last good state. All other numbers are looked at every 256
-    steps and whenever the state is asked for; the steps since are then taken again, to find the one that went wrong.
+    A loss that is not finite raises `Divergence` with the last good state. All other numbers are looked at every 512
+    verbs and whenever the state is asked for; the steps since are then taken again, to find the one that went wrong.
     """
 
     def __init__(self, learner: Verbs, state: State | None = None, *, engine: str = "auto"):
         state = learner.init(0) if state is None else state  # pyright: ignore[reportAttributeAccessIssue]
         chosen, self.reason = choose(learner, state, engine)
+        if engine == "fused" and self.reason:
+            warnings.warn(f"{self.reason}; engine='jax' runs in its place", stacklevel=2)
         self.learner = learner
         self._steps = _InPlace(learner, state) if chosen is Fused else _Passed(learner, state)
         self._x, self._y = learner.system.input_space, learner.system.target_space
@@ -65,13 +68,15 @@ class Live:
         """One item of a stream: `step(y)`, a target and then the next input, or `step(x, y)`, an input and then its
         target, which may be None.
         """
+        x, y = item[0], item[-1]  # both are looked at before anything moves
+        y = None if y is None and len(item) == 2 else _checked(self._y, y, "y", self)
+        x = _checked(self._x, x, "x", self)
         if len(item) == 1:
-            loss = self.observe(*item)
-            self.advance(*item)
+            loss = self._steps.observe(y)
+            self._steps.advance(x)
             return loss
-        x, y = item
-        self.advance(x)
-        return math.nan if y is None else self.observe(y)
+        self._steps.advance(x)
+        return math.nan if y is None else self._steps.observe(y)
 
 
 def _checked(space: Any, value: Any, name: str, live: Live) -> Any:
@@ -81,7 +86,7 @@ def _checked(space: Any, value: Any, name: str, live: Live) -> Any:
     try:
         if value is None:
             raise BadItem(f"{name}: there is none")
-        return space.check(value, name, many=False)
+        return np.array(space.check(value, name, many=False))  # a copy: the caller may write over its own
     except BadItem as error:
         error.state = live.state
         raise
@@ -113,15 +118,20 @@ class _InPlace:
         self._taken.append((True, y))
         if not math.isfinite(loss):
             raise self._divergence()
+        self._look_now_and_then()
         return loss
 
     def advance(self, x: Any) -> None:
         self._fused.advance(x)
         self._taken.append((False, x))
-        if len(self._taken) > REMEMBERED:
-            if not self._fused.sound():
-                raise self._divergence()
-            self._remember()
+        self._look_now_and_then()
+
+    def _look_now_and_then(self) -> None:
+        if len(self._taken) < REMEMBERED:
+            return
+        if not self._fused.sound():
+            raise self._divergence()
+        self._remember()
 
     def _remember(self) -> None:
         self._kept, self._taken = self._fused.kept(), []
@@ -140,7 +150,7 @@ class _InPlace:
                 bad = self._fused.state()
                 self._fused.keep(good)
                 self._remember()
-                return diverged(self._fused.state(), bad, Info(np.float32(loss)))
+                return diverged(self._fused.state(), bad, Info(np.float64(loss)))
         raise AssertionError("steps that diverged do not when taken again")
 
 

@@ -64,6 +64,11 @@ class Means:
         self.chunks: deque[np.ndarray] = deque()
 
     def add(self, loss: np.ndarray) -> None:
+        """Take in the losses of a chunk, some at a time, so that the recent ones do not depend on its size."""
+        for start in range(0, len(loss), LARGEST_CHUNK):
+            self._add(loss[start : start + LARGEST_CHUNK])
+
+    def _add(self, loss: np.ndarray) -> None:
         seen = loss[~np.isnan(loss)].astype(float)
         chunk = np.array([seen.sum(), len(seen), len(loss)])
         self.whole += chunk[:2]

@@ -160,7 +160,7 @@ def report(rows: list[Row], moved: list[dict[str, float]], bare: float, console:
         here = [row for row in rows if (row.units, row.symbols) == (units, symbols)]
         best = here[0].median
         table = Table(title=f"{units} units, {symbols} symbols, {here[0].parameters} parameters", title_justify="left")
-        for name in ("", "us / character", "least", "most", "ns / character / parameter", "x fused rank 1"):
+        for name in ("", "us / character", "least", "most", "ns / character / parameter", "x the first"):
             table.add_column(name, justify="left" if not name else "right", no_wrap=True)
         for row in here:
             numbers = [f"{x:.4g}" for x in (row.median, row.least, row.most, row.per_parameter)]
@@ -169,7 +169,7 @@ def report(rows: list[Row], moved: list[dict[str, float]], bare: float, console:
     for found in moved:
         console.print(
             f"{found['units']} units, {found['symbols']} symbols: {found['moved'] / 1e9:.1f} GB/s moved by the fused "
-            f"engine (8 passes), {found['copied'] / 1e9:.1f} GB/s by a copy of the same working set: "
+            f"engine ({PASSES} passes), {found['copied'] / 1e9:.1f} GB/s by a copy of the same working set: "
             f"{100 * found['share']:.0f} %",
             highlight=False,
         )

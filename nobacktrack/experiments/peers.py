@@ -1,6 +1,6 @@
 """What others offer for the same job, where it is installed: contenders for `bench`.
 
-Each function makes a callable that trains on a block of symbols; None where the library is not installed.
+Each function makes a callable that trains on a block of symbols; `installed` says whether it can.
 """
 
 from __future__ import annotations

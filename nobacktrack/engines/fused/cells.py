@@ -62,15 +62,15 @@ def work_units(cell: Any, a: Any, own: Any, alpha: Any, following: Any, c: Any, 
     elif cell == LSTM:
         for i in range(n):
             take, keep, new = sigmoid(a[i]), sigmoid(a[n + i]), math.tanh(a[2 * n + i])
-            show, before = sigmoid(a[3 * n + i]), own[0, i]
+            out, before = sigmoid(a[3 * n + i]), own[0, i]
             inside = keep * before + take * new
             seen = math.tanh(inside)
-            slope = show * (ONE - seen * seen)
-            following[0, i], following[1, i] = inside, show * seen
+            slope = out * (ONE - seen * seen)
+            following[0, i], following[1, i] = inside, out * seen
             c[0, i] = new * take * (ONE - take)
             c[2, i] = before * keep * (ONE - keep)
             c[4, i] = take * (ONE - new * new)
             c[6, i] = ZERO
             c[1, i], c[3, i], c[5, i] = slope * c[0, i], slope * c[2, i], slope * c[4, i]
-            c[7, i] = seen * show * (ONE - show)
+            c[7, i] = seen * out * (ONE - out)
             kept[0, i], kept[1, i], kept[2, i], kept[3, i] = keep, ZERO, slope * keep, ZERO

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
 import os
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,19 +25,32 @@ OPTIONS: Any = {
 }
 
 # Constants that take the type of what they meet: float32 stays float32, float64 stays float64.
-ZERO, HALF, ONE, TWO = (np.float32(x) for x in (0, 0.5, 1, 2))
+ZERO, HALF, ONE = (np.float32(x) for x in (0, 0.5, 1))
 
 
+@functools.cache
 def cache_folder() -> Path:
     """Where compiled kernels are kept: $NOBACKTRACK_CACHE or the user's cache, apart for each version of the sources.
 
     Numba looks at the file of a kernel only, and would go on using it after a change in one that it calls.
     """
-    root = os.environ.get("NOBACKTRACK_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    root = os.environ.get("NOBACKTRACK_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     digest = hashlib.sha256()
     for file in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(file.read_bytes())
     return Path(root) / "nobacktrack" / digest.hexdigest()[:16]
+
+
+@functools.cache
+def _writable() -> bool:
+    """Whether compiled kernels can be kept; said once where they cannot."""
+    try:
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=cache_folder()).close()
+    except (OSError, RuntimeError) as error:
+        _log.warning("compiled loops are not kept, set NOBACKTRACK_CACHE to a folder that can be written: %s", error)
+        return False
+    return True
 
 
 _njit: Any = numba.njit
@@ -49,16 +64,18 @@ def kernel(function: Callable[..., Any]) -> Any:
     return _njit(**OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
 
-def part(function: Callable[..., Any]) -> Any:
+def inlined(function: Callable[..., Any]) -> Any:
     """A part of the loop that is read into what calls it before compilation: fewer layers to optimise again."""
     return _njit(inline="always")(function)
 
 
 def entry(function: Callable[..., Any]) -> Any:
     """What Python calls: compiled at the first call with each type of numbers, and kept on disk."""
-    before, _config.CACHE_DIR = _config.CACHE_DIR, str(cache_folder())
+    keep, before = _writable(), _config.CACHE_DIR
+    if keep:
+        _config.CACHE_DIR = str(cache_folder())
     try:
-        compiled = _njit(**OPTIONS, cache=True)(function)
+        compiled = _njit(**OPTIONS, cache=keep)(function)
     finally:
         _config.CACHE_DIR = before
     _entries.append(compiled)

@@ -52,8 +52,8 @@ AGE, HEAD, HELD, FRESH, DUE, MEASURED, COUNTERS = range(7)
 
 
 class Pieces(NamedTuple):
-    """The pieces of the flat array: first what a State has, then what the loop needs beside it. Always matrices (some
-    empty) but for w, the rings and the vectors.
+    """The pieces of the flat array: first what a State has, then what the loop needs beside it; some are empty. For
+    RTRL and truncated BPTT, w is the gradient.
     """
 
     theta: np.ndarray  # (fan, gates x units)
@@ -92,7 +92,7 @@ class Pieces(NamedTuple):
     q: np.ndarray  # (gates x units,)
     norm_w: np.ndarray  # |w_k|
     signs: np.ndarray
-    scales: np.ndarray  # (2, components x units)
+    scales: np.ndarray  # (2, components x units): rho and 1/rho of the rows; h' on the way back, for truncated BPTT
     a: np.ndarray  # (gates x units,)
     tangent: np.ndarray  # (terms, gates x units)
     kept: np.ndarray  # (components x components, units)

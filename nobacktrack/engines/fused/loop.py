@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from .cells import show, work_units
-from .compiled import ONE, ZERO, entry, fill, kernel, part
+from .compiled import ONE, ZERO, entry, fill, inlined, kernel
 from .exact import carry, gather
 from .layout import (
     ADVANCE,
@@ -44,7 +44,7 @@ def sized(sizes: Any) -> Sizes:
     )  # fmt: skip
 
 
-@part
+@inlined
 def observe(
     s: Any,
     rtrl: Any,
@@ -187,7 +187,7 @@ def close(s: Any, places: Any, work: Any, ints: Any) -> None:
     ints[DUE] = 1
 
 
-@part
+@inlined
 def advance(
     s: Any, rtrl: Any, bptt: Any, places: Any, work: Any, ints: Any, clock: Any, symbol: Any, values: Any
 ) -> None:
@@ -340,7 +340,7 @@ def foresee(machine: Any) -> None:
     predict(matrix(work, places, PIECE.phi), activity, vector(work, places, PIECE.y_hat))
 
 
-@part
+@inlined
 def run(rtrl: Any, bptt: Any, machine: Any, verbs: Any, chunk: Any) -> None:
     """A chunk, each item by the verbs that it asks for.
 

@@ -54,8 +54,8 @@ def _refused_state(state: State) -> str | None:
 
 
 def _refused_learner(learner: Any) -> str | None:
-    if not isinstance(learner, Learner):
-        return f"{type(learner).__name__} is not a recurrent learner"
+    if type(learner) is not Learner:
+        return f"it has no loop for {type(learner).__name__}, only for Learner"
     if type(learner.system) not in _CELLS:
         return f"it has no loop for {type(learner.system).__name__}, only for {_named(_CELLS)}"
     if learner.system.graph is not None:

@@ -9,7 +9,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-from .compiled import part
+from .compiled import inlined
 
 
 def _build_view(typing: Any, work: Any, begin: Any, shape: Any) -> Any:
@@ -34,50 +34,50 @@ def _build_view(typing: Any, work: Any, begin: Any, shape: Any) -> Any:
 _view: Any = intrinsic(_build_view)
 
 
-@part
+@inlined
 def vector(work: Any, places: Any, piece: Any) -> Any:
     """A piece with one axis."""
     return _view(work, places[piece, 0], (places[piece, 1],))
 
 
-@part
+@inlined
 def matrix(work: Any, places: Any, piece: Any) -> Any:
     """A piece with two axes."""
     return _view(work, places[piece, 0], (places[piece, 1], places[piece, 2]))
 
 
-@part
+@inlined
 def block(work: Any, places: Any, piece: Any) -> Any:
     """A piece with three axes."""
     return _view(work, places[piece, 0], (places[piece, 1], places[piece, 2], places[piece, 3]))
 
 
-@part
+@inlined
 def shaped(work: Any, places: Any, piece: Any, rows: Any) -> Any:
     """A piece as a matrix of so many rows."""
     size = places[piece, 1] * places[piece, 2] * places[piece, 3]
     return _view(work, places[piece, 0], (rows, size // rows))
 
 
-@part
+@inlined
 def flattened(work: Any, places: Any, piece: Any) -> Any:
     """A piece as one vector."""
     return _view(work, places[piece, 0], (places[piece, 1] * places[piece, 2] * places[piece, 3],))
 
 
-@part
+@inlined
 def row(values: Any, i: Any) -> Any:
     """Row i of a matrix."""
     return _view(values, i * values.shape[1], (values.shape[1],))
 
 
-@part
+@inlined
 def spread(values: Any, rows: Any) -> Any:
     """A vector as a matrix of so many rows."""
     return _view(values, 0, (rows, values.size // rows))
 
 
-@part
+@inlined
 def beginning(values: Any, count: Any) -> Any:
     """The first numbers of a vector."""
     return _view(values, 0, (count,))
