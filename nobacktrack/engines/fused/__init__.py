@@ -109,7 +109,8 @@ class Fused:
         """Whether all numbers of the state are finite."""
         loop.settle(self._machine)  # what is owed to w counts too
         kept = self._flat[: self._places[layout.BESIDE, 0]]
-        return bool(np.isfinite(kept.sum()) or np.isfinite(kept).all())  # a finite sum says it all, and is quicker
+        with np.errstate(invalid="ignore", over="ignore"):
+            return bool(np.isfinite(kept.sum()) or np.isfinite(kept).all())  # a finite sum says it all, and is quicker
 
     def take(self, chunk: Chunk) -> np.ndarray:
         """Learn from a chunk: the loss of each item. Where a number is no longer finite, Divergence with the state
