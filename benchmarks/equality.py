@@ -14,9 +14,7 @@ import jax
 import numpy as np
 
 import nobacktrack as nbt
-from nobacktrack.engines import reference
-from nobacktrack.engines.fused import Fused
-from nobacktrack.streams.items import Series
+from nobacktrack.checks import check_engines
 
 jax.config.update("jax_enable_x64", True)
 
@@ -36,39 +34,19 @@ STILL = (nbt.Kalman(prior=1e12), nbt.SGD(0.0))
 WINDOW, LONG = 64, 10_000
 
 
-def distance(one: object, other: object) -> float:
-    """The largest difference, relative to the largest number of each array."""
-    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((one, other)))
-    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return max(
-        float(np.max(np.abs(np.asarray(a, float) - np.asarray(b, float))) / max(float(np.max(np.abs(a))), 1e-300))
-        for a, b in pairs
-        if a.size
-    )
-
-
-def compared(learner: nbt.Learner, stream: np.ndarray, count: int) -> float:
-    """The largest distance after each of `count` chunks, the fused engine starting anew from the reference's state."""
-    state, worst = learner.init(0, dtype="float64"), 0.0
-    for chunk in np.split(stream, count):
-        fused = Fused(learner, state)
-        losses = fused.take(Series(chunk))
-        state, info = reference.scan(learner, state, Series(chunk))
-        worst = max(worst, distance((state, info.loss), (fused.state(), losses)))
-    return worst
-
-
 def main(windows: int = 50) -> None:
     stream = np.asarray(nbt.streams.anbn(1, 8, length=max(LONG, windows * WINDOW), seed=0), np.int32)
     worst = {"windows": 0.0, "long": 0.0}
     for cell, estimator, update in itertools.product(CELLS, ESTIMATORS, UPDATES):
-        found = compared(nbt.Learner(cell(units=8, symbols=3), estimator, update), stream[: windows * WINDOW], windows)
+        learner = nbt.Learner(cell(units=8, symbols=3), estimator, update)
+        found = check_engines(learner, learner.init(0, dtype="float64"), stream[: windows * WINDOW], WINDOW)
         worst["windows"] = max(worst["windows"], found)
         print(
             f"{cell.__name__:16} {estimator!r:45} {update!r:30} {windows} windows of {WINDOW}: {found:.1e}", flush=True
         )
     for cell, estimator, update in itertools.product(CELLS, ESTIMATORS, STILL):
-        found = compared(nbt.Learner(cell(units=8, symbols=3), estimator, update), stream[:LONG], 1)
+        learner = nbt.Learner(cell(units=8, symbols=3), estimator, update)
+        found = check_engines(learner, learner.init(0, dtype="float64"), stream[:LONG], LONG, tolerance=1e-9)
         worst["long"] = max(worst["long"], found)
         print(f"{cell.__name__:16} {estimator!r:45} {update!r:30} {LONG} steps: {found:.1e}", flush=True)
     print(f"largest: {worst['windows']:.1e} over windows, {worst['long']:.1e} over {LONG} steps")

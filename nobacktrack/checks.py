@@ -18,6 +18,7 @@ import numpy as np
 
 from .checkpoint import load, save
 from .engines import reference
+from .engines.fused import Fused
 from .estimators import RTRL
 from .learner import Learner
 from .protocol import Info, Params, Point, State, Tree, flat
@@ -153,6 +154,18 @@ def _flops(function: Any, *arguments: Any) -> float:
     if cost is None:
         raise ValueError("this backend does not count flops")
     return cost["flops"]
+
+
+def check_engines(learner: Learner, state: State, stream: Any, window: int = 64, tolerance: float = 1e-10) -> float:
+    """The fused engine does what the reference does: window by window, each begun from the state of the reference."""
+    chunk, error = _chunk(learner, stream), 0.0
+    for start in range(0, size(chunk), window):
+        items = part(chunk, start, min(start + window, size(chunk)))
+        fused = Fused(learner, state)
+        losses = fused.take(items)
+        state, info = reference.scan(learner, state, items)
+        error = max(error, expect_close((fused.state(), losses), (state, info.loss), tolerance, "fused = reference"))
+    return error
 
 
 def check_learner(learner: Any, state: State, stream: Any, tolerance: float = 1e-9) -> None:

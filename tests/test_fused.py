@@ -12,26 +12,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from equality import CELLS, ESTIMATORS, UPDATES
 
 import nobacktrack as nbt
+from nobacktrack.checks import check_engines, expect_close
 from nobacktrack.configuration import configuration
 from nobacktrack.engines import choose, reference
 from nobacktrack.engines.fused import Fused, layout
 from nobacktrack.streams.items import Pairs, Series
 
-CELLS = (nbt.RNN, nbt.LeakyRNN, nbt.LearnedLeakyRNN, nbt.GRU, nbt.LSTM)
-ESTIMATORS = (
-    nbt.NoBackTrack(),
-    nbt.NoBackTrack(rank=3),
-    nbt.NoBackTrack(norms=nbt.EuclideanNorms()),
-    nbt.NoBackTrack(norms=nbt.Unscaled()),
-    nbt.NoBackTrack(norms=nbt.GramianNorms()),
-    nbt.NoBackTrack(rank=2, norms=nbt.ForesightNorms()),
-    nbt.RTRL(),
-    nbt.TruncatedBPTT(depth=5),
-)
-UPDATES = (nbt.Kalman(), nbt.Kalman(metric=nbt.Diagonal()), nbt.SGD(nbt.inverse_sqrt(0.3)))
-# Every pair of parts, but not every triple: `benchmarks/equality.py` runs those.
+# Every pair of parts, but not every triple: `benchmarks/equality.py`, where they are listed, runs those.
 COMBINATIONS = [
     *((cell, estimator, UPDATES[0]) for cell, estimator in itertools.product(CELLS, ESTIMATORS)),
     *((nbt.LSTM, estimator, update) for estimator, update in itertools.product(ESTIMATORS, UPDATES[1:])),
@@ -43,36 +33,19 @@ def symbols(count: int, seed: int = 0) -> np.ndarray:
 
 
 def distance(one: object, other: object) -> float:
-    """The largest difference between two trees, relative to the largest number of each array."""
-    assert jax.tree.structure(one) == jax.tree.structure(other)
-    found = 0.0
-    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-        assert (a.shape, a.dtype) == (b.shape, b.dtype)
-        a, b = np.asarray(a, float), np.asarray(b, float)
-        assert np.isfinite(a).all()
-        assert np.isfinite(b).all()
-        if a.size:
-            found = max(found, float(np.max(np.abs(a - b)) / max(np.max(np.abs(a)), 1e-300)))
-    return found
+    """The largest relative difference between two trees of the same types."""
+    assert jax.tree.map(np.result_type, one) == jax.tree.map(np.result_type, other)
+    return expect_close(one, other, np.inf, "same")
 
 
-def windows(learner: nbt.Learner, chunk: Series | Pairs, count: int = 3, dtype: str = "float64") -> float:
-    """The largest distance after a chunk, from states along a run of the reference."""
-    state, worst = learner.init(1, dtype=dtype), 0.0
-    for _ in range(count):
-        fused = Fused(learner, state)
-        losses = fused.take(chunk)
-        state, info = reference.scan(learner, state, chunk)
-        seen = np.isfinite(np.asarray(info.loss))
-        np.testing.assert_array_equal(np.isfinite(losses), seen)
-        worst = max(worst, distance(state, fused.state()), distance(info.loss[seen], losses[seen]))
-    return worst
+def agrees(learner: nbt.Learner, stream: object, dtype: str = "float64", tolerance: float = 1e-10) -> float:
+    return check_engines(learner, learner.init(1, dtype=dtype), stream, tolerance=tolerance)
 
 
 @pytest.mark.parametrize(("cell", "estimator", "update"), COMBINATIONS, ids=lambda part: repr(part).split(".")[-1])
 def test_the_fused_engine_equals_the_reference(cell, estimator, update):
     learner = nbt.Learner(cell(units=4, symbols=3), estimator, update)
-    assert windows(learner, Series(symbols(64))) < 1e-10
+    agrees(learner, symbols(192))
 
 
 @pytest.mark.parametrize(
@@ -81,38 +54,37 @@ def test_the_fused_engine_equals_the_reference(cell, estimator, update):
 def test_pairs_missing_targets_and_episodes(cell, estimator):
     random = np.random.default_rng(3)
     learner = nbt.Learner(cell(units=3, inputs=2, outputs=2), estimator, nbt.Kalman())
-    x, y = random.normal(size=(64, 2)), random.normal(size=(64, 2))
-    assert windows(learner, Pairs(x, y, random.random(64) < 0.7, random.random(64) < 0.1)) < 1e-10
-    assert windows(learner, Pairs(x, y)) < 1e-10
-    assert windows(learner, Pairs(x)) < 1e-10
+    x, y = random.normal(size=(192, 2)), random.normal(size=(192, 2))
+    agrees(learner, Pairs(x, y, random.random(192) < 0.7, random.random(192) < 0.1))
+    agrees(learner, Pairs(x, y))
+    agrees(learner, Pairs(x))
 
 
 @pytest.mark.parametrize("update", UPDATES, ids=repr)
 def test_missing_targets_in_every_metric(update):
-    seen = np.random.default_rng(4).random(64) < 0.5
+    seen = np.random.default_rng(4).random(192) < 0.5
     learner = nbt.Learner(nbt.GRU(units=3, symbols=3), nbt.NoBackTrack(rank=2), update)
-    assert windows(learner, Pairs(symbols(64), symbols(64, 1), seen)) < 1e-10
+    agrees(learner, Pairs(symbols(192), symbols(192, 1), seen))
 
 
 def test_series_of_vectors_and_episodes():
     random = np.random.default_rng(5)
     learner = nbt.Learner(nbt.RNN(units=4, inputs=2, outputs=2, activation="tanh"), nbt.NoBackTrack(), nbt.Kalman())
-    chunk = Series(random.normal(size=(64, 2)), random.random(64) < 0.1)
-    assert windows(learner, chunk) < 1e-10
+    agrees(learner, Series(random.normal(size=(192, 2)), random.random(192) < 0.1))
 
 
 def test_more_rows_than_a_block_and_updates_apart():
     update = nbt.Apart(theta=nbt.Kalman(decay=lambda t: 0.1 / t**0.6), phi=nbt.SGD(0.05))
     learner = nbt.Learner(nbt.LeakyRNN(units=layout.BLOCK + 3, symbols=3), nbt.NoBackTrack(), update)
-    assert windows(learner, Series(symbols(8)), count=2) < 1e-10
+    agrees(learner, symbols(16))
 
 
 def test_one_unit_one_output_no_prior_and_blocks_of_one():
-    stream = Series(np.random.default_rng(6).normal(size=(64, 1)))
+    stream = np.random.default_rng(6).normal(size=(192, 1))
     for estimator in (nbt.NoBackTrack(), nbt.RTRL(), nbt.TruncatedBPTT(depth=1)):
         update = nbt.Kalman(prior=0.0, metric=nbt.Diagonal())  # the other one divides by rounding errors at first
         learner = nbt.Learner(nbt.RNN(units=1, inputs=1, outputs=1), estimator, update)
-        assert windows(learner, stream) < 1e-10
+        agrees(learner, stream)
 
 
 def test_other_signs_are_noticed():
@@ -127,7 +99,7 @@ def test_other_signs_are_noticed():
 
 def test_float32_stays_float32():
     learner = nbt.Learner(nbt.LSTM(units=4, symbols=3), nbt.NoBackTrack(rank=2), nbt.Kalman())
-    assert windows(learner, Series(symbols(64)), dtype="float32") < 1e-2
+    agrees(learner, symbols(192), dtype="float32", tolerance=1e-2)
 
 
 def test_time_and_signs_carry_over_32_bits():

@@ -11,20 +11,16 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import matplotlib
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 import nobacktrack as nbt
-from nobacktrack.engines import reference
-
-CHUNK = 5000
 
 Rows = list[tuple[str, str, list[float]]]
 
@@ -73,35 +69,16 @@ def last_tenth(trial: Trial, seeds: int, length: int) -> list[float]:
     """Bits per character over the last tenth, for each seed; NaN for a run that diverged. Seed i makes the weights, the
     signs and the stream of run i.
     """
-    learner = trial.learner
-    streams = np.stack([trial.stream(seed, length) for seed in range(seeds)])
-    if not _gains_from_vmap(learner):
-        return [_one(learner, seed, stream) for seed, stream in enumerate(streams)]
-    states = jax.vmap(learner.init)(jnp.arange(seeds))
-    scan = jax.jit(jax.vmap(reference.scan, in_axes=(None, 0, 0)))
-    losses = []
-    for start in range(0, length, CHUNK):
-        states, info = scan(learner, states, nbt.Series(streams[:, start : start + CHUNK]))
-        losses.append(np.asarray(info.loss))
-    bits = np.concatenate(losses, axis=1) / np.log(2)
-    return [float(mean) for mean in bits[:, -length // 10 :].mean(axis=1)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # compiled loops do not hold the interpreter's lock
+        return list(pool.map(lambda seed: _one(trial, seed, length), range(seeds)))
 
 
-def _gains_from_vmap(learner: nbt.Learner) -> bool:
-    """Small steps do; but under vmap both branches of a condition run at every step, the end of a BPTT block too."""
-    estimator = learner.estimator
-    small = isinstance(learner.system, nbt.RNN | nbt.LeakyRNN)
-    return small and (
-        isinstance(estimator, nbt.RTRL) or (isinstance(estimator, nbt.NoBackTrack) and estimator.rank <= 2)
-    )
-
-
-def _one(learner: nbt.Learner, seed: int, stream: np.ndarray) -> float:
+def _one(trial: Trial, seed: int, length: int) -> float:
     try:
-        _, info = learner.run(learner.init(seed), stream)
+        _, info = trial.learner.run(trial.learner.init(seed), trial.stream(seed, length))
     except FloatingPointError:
         return float("nan")
-    return float(info.bits[-len(stream) // 10 :].mean())
+    return float(info.bits[-length // 10 :].mean())
 
 
 def _save(path: Path, results: dict[str, Any]) -> None:

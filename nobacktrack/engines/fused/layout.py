@@ -47,8 +47,9 @@ EUCLIDEAN, DIAGONAL, QUASI_DIAGONAL = range(3)
 OBSERVE_ADVANCE, ADVANCE_OBSERVE, OBSERVE, ADVANCE = range(4)
 METRIC_NORMS, EUCLIDEAN_NORMS, UNSCALED, FORESIGHT, GRAMIAN = range(5)
 
-# What a loop keeps in integers: the first ones, then the window's symbols and the beginnings of its episodes.
-AGE, HEAD, HELD, FRESH, DUE, MEASURED, COUNTERS = range(7)
+# What a loop keeps in integers: the first ones, then the window's symbols and the beginnings of its episodes. OBSERVED:
+# a target moved theta at this h, so that w is paid, norms are measured, and the activity is computed.
+AGE, HEAD, HELD, FRESH, DUE, OBSERVED, COUNTERS = range(7)
 
 
 class Pieces(NamedTuple):

@@ -19,9 +19,9 @@ from .layout import (
     FRESH,
     GRAMIAN,
     HELD,
-    MEASURED,
     NOBACKTRACK,
     OBSERVE_ADVANCE,
+    OBSERVED,
     PIECE,
     Sizes,
 )
@@ -128,7 +128,7 @@ def move_phi(s: Any, places: Any, work: Any, pace: Any) -> None:
 def move_theta(s: Any, bptt: Any, places: Any, work: Any, ints: Any, pace: Any) -> None:
     """theta moves on dl/dtheta = q u + sum_k along_k w_k."""
     inverse, due = vector(work, places, PIECE.inverse), matrix(work, places, PIECE.due)
-    if ints[MEASURED]:  # paid at the target before this one
+    if ints[OBSERVED]:  # paid at the target before this one
         fill(inverse, ONE)
         fill(flattened(work, places, PIECE.due), ZERO)
     move_rows(
@@ -150,7 +150,7 @@ def move_theta(s: Any, bptt: Any, places: Any, work: Any, ints: Any, pace: Any) 
         vector(work, places, PIECE.lengths),
         matrix(work, places, PIECE.squares),
     )
-    ints[MEASURED] = 1
+    ints[OBSERVED] = 1
     if bptt is not None:
         ints[DUE] = 0
         fill(flattened(work, places, PIECE.w), ZERO)
@@ -200,7 +200,7 @@ def advance(
     activity, slope = vector(work, places, PIECE.activity), vector(work, places, PIECE.slope)
     u, a = matrix(work, places, PIECE.u), vector(work, places, PIECE.a)
     c, kept = matrix(work, places, PIECE.c), matrix(work, places, PIECE.kept)
-    shown = bptt is None and ints[MEASURED] == 1  # a target was observed at this h
+    shown = bptt is None and ints[OBSERVED] == 1  # a target was observed at this h
     if rtrl is None and bptt is None:
         lighten(s, places, work, ints, clock)
     if bptt is not None:
@@ -225,9 +225,9 @@ def advance(
     if rtrl is not None:
         df_dh = matrix(work, places, PIECE.jacobian)
         jacobian(theta, hears, slope, c, kept, df_dh)
-        ints[MEASURED] = 0
         influence = shaped(work, places, PIECE.influence, df_dh.shape[0])
         carry(df_dh, influence, c, u, a.size, matrix(work, places, PIECE.product))
+    ints[OBSERVED] = 0
     tick(clock)
 
 
@@ -243,9 +243,9 @@ def lighten(s: Any, places: Any, work: Any, ints: Any, clock: Any) -> None:
     heard, norm_w = matrix(work, places, PIECE.heard), vector(work, places, PIECE.norm_w)
     signs, settings = vector(work, places, PIECE.signs), vector(work, places, PIECE.settings)
     metric = EUCLIDEAN if s.norms == EUCLIDEAN_NORMS else s.theta_metric
-    if ints[MEASURED] == 0:
+    if ints[OBSERVED] == 0:
         pay(w, inverse, due, heard)
-    if ints[MEASURED] == 0 or metric != s.theta_metric:  # theta did not move, or in another metric
+    if ints[OBSERVED] == 0 or metric != s.theta_metric:  # theta did not move, or in another metric
         fill(norm_w, ONE)
         measure_rows(metric, prior, m0i, mii, u, w, norm_w, kept, lengths, squares)
     form_norms(metric, prior, m0i, mii, u, w, kept, lengths, squares, settings[3], norm_w)
@@ -267,7 +267,6 @@ def lighten(s: Any, places: Any, work: Any, ints: Any, clock: Any) -> None:
         heard,
         matrix(work, places, PIECE.scales),
     )
-    ints[MEASURED] = 0
 
 
 @kernel
@@ -318,14 +317,14 @@ def restart(s: Any, bptt: Any, places: Any, work: Any, ints: Any) -> None:
     for piece in (PIECE.influence, PIECE.w, PIECE.v, PIECE.c, PIECE.u, PIECE.heard, PIECE.due, PIECE.variance):
         fill(flattened(work, places, piece), ZERO)
     fill(vector(work, places, PIECE.inverse), ONE)
-    ints[MEASURED] = 0
+    ints[OBSERVED] = 0
 
 
 @entry
 def settle(machine: Any) -> None:
     """Pay what is owed to w, so that the pieces are those of a State."""
     sizes, places, work, ints, _ = machine
-    if sized(sizes).estimator == NOBACKTRACK and ints[MEASURED] == 0:
+    if sized(sizes).estimator == NOBACKTRACK and ints[OBSERVED] == 0:
         w, heard = block(work, places, PIECE.w), matrix(work, places, PIECE.heard)
         pay(w, vector(work, places, PIECE.inverse), matrix(work, places, PIECE.due), heard)
 
