@@ -24,7 +24,32 @@ def configuration(cls: Class) -> Class:
     """
     if "__repr__" not in vars(cls):
         setattr(cls, "__repr__", _brief)  # noqa: B010
-    return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True, repr=False)(cls))
+    return _as_pytree(dataclasses.dataclass(frozen=True, repr=False)(cls))
+
+
+def _as_pytree(cls: Class) -> Class:
+    """Numbers as leaves, static fields as structure.
+
+    `jax.tree_util.register_dataclass` would do, but with it the structures of two classes that have the same fields
+    compare equal (jax 0.10.2), and `jit` may run what it compiled for the one when it is given the other.
+    """
+    fields = dataclasses.fields(cls)
+    leaves = tuple(field.name for field in fields if not field.metadata.get("static"))
+    fixed = tuple(field.name for field in fields if field.metadata.get("static"))
+    keys = tuple(jax.tree_util.GetAttrKey(name) for name in leaves)
+
+    def flatten(self: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        return tuple(getattr(self, name) for name in leaves), tuple(getattr(self, name) for name in fixed)
+
+    def flatten_with_keys(self: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        children, structure = flatten(self)
+        return tuple(zip(keys, children, strict=True)), structure
+
+    def unflatten(structure: tuple[Any, ...], children: Any) -> Any:
+        return cls(**dict(zip(leaves, children, strict=True)), **dict(zip(fixed, structure, strict=True)))
+
+    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
+    return cls
 
 
 def _brief(self: Any) -> str:

@@ -1,5 +1,6 @@
 """The public checks on every combination of system, estimator and update."""
 
+import dataclasses
 import itertools
 
 import jax
@@ -114,3 +115,20 @@ def test_checks_fail_on_a_fault(estimator, update, error):
     learner = nbt.Learner(SYSTEMS["rnn"], estimator, update)
     with pytest.raises(error):
         checks.check_learner(learner, learner.init(0, dtype=jnp.float64), stream_for("rnn"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (nbt.MetricNorms(), nbt.EuclideanNorms()),
+        (nbt.EuclideanNorms(), nbt.Unscaled()),
+        (nbt.ForesightNorms(), configuration(type("Other", (nbt.ForesightNorms,), {}))()),
+        (nbt.Kalman(metric=nbt.Full()), nbt.Kalman()),
+        (nbt.Kalman(fisher=nbt.ExactFisher()), nbt.Kalman()),
+    ],
+    ids=repr,
+)
+def test_classes_with_the_same_fields_are_not_the_same_to_jit(one, other):
+    """Else a program compiled for the one may run for the other."""
+    assert jax.tree.structure(one) != jax.tree.structure(other)
+    assert jax.tree.structure(one) == jax.tree.structure(dataclasses.replace(one))
