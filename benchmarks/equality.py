@@ -29,7 +29,13 @@ ESTIMATORS = (
     nbt.RTRL(),
     nbt.TruncatedBPTT(depth=15),
 )
-UPDATES = (nbt.Kalman(), nbt.Kalman(metric=nbt.Diagonal()), nbt.SGD(nbt.inverse_sqrt(0.1)))
+UPDATES = (
+    nbt.Kalman(),
+    nbt.Kalman(every=3),
+    nbt.Kalman(metric=nbt.Diagonal(), every=2),
+    nbt.Kalman(metric=nbt.Diagonal()),
+    nbt.SGD(nbt.inverse_sqrt(0.1)),
+)
 STILL = (nbt.Kalman(prior=1e12), nbt.SGD(0.0))
 WINDOW, LONG = 64, 10_000
 

@@ -75,7 +75,7 @@ def test_series_of_vectors_and_episodes():
 
 def test_more_rows_than_a_block_and_updates_apart():
     update = nbt.Apart(theta=nbt.Kalman(decay=lambda t: 0.1 / t**0.6), phi=nbt.SGD(0.05))
-    learner = nbt.Learner(nbt.LeakyRNN(units=layout.BLOCK + 3, symbols=3), nbt.NoBackTrack(), update)
+    learner = nbt.Learner(nbt.LeakyRNN(units=2 * layout.BLOCK + 3, symbols=3), nbt.NoBackTrack(), update)
     agrees(learner, symbols(16))
 
 

@@ -247,6 +247,21 @@ def test_one_step_is_the_formula():
     np.testing.assert_allclose(after.params.theta, state.params.theta - gradient.theta / (j + 2.0), rtol=1e-12)
 
 
+def test_information_grows_at_the_first_of_every_so_many_gradients():
+    update = nbt.Kalman(decay=0.25, metric=nbt.Diagonal(), prior=2.0, every=3)
+    learner = nbt.Learner(nbt.RNN(units=3, symbols=3), nbt.RTRL(), update)
+    state, j = start(learner), 0.0
+    for t, y in enumerate(STREAM[:7].tolist()):
+        gradient = learner.gradient(state, y)
+        if t % 3 == 0:
+            j = 0.75**3 * j + 3 * gradient.theta**2
+        after, _ = learner.observe(state, y)
+        np.testing.assert_allclose(after.update.theta.information[0], j, rtol=1e-12)
+        np.testing.assert_allclose(after.params.theta, state.params.theta - gradient.theta / (j + 2.0), rtol=1e-12)
+        state = learner.advance(after, y)
+    assert int(state.update.theta.age) == 1
+
+
 def test_without_unit_rows_the_metric_falls_back_and_says_so():
     system = nbt.System(lambda theta, h, x: theta * h + x, lambda phi, h: phi * h, lambda y_hat, y: (y_hat - y) ** 2)
     for kind, name in ((nbt.QuasiDiagonal(), "quasi-diagonal"), (nbt.BlockDiagonal(), "block-diagonal")):
@@ -288,6 +303,7 @@ def test_fisher_roots_are_roots():
     [
         (lambda: nbt.Kalman(decay=-0.1), "decay"),
         (lambda: nbt.Kalman(prior=-1.0), "prior"),
+        (lambda: nbt.Kalman(every=0), "every"),
         (lambda: nbt.Kalman(prior=float("nan")), "prior"),
         (lambda: nbt.SplitNoBackTrack(norms=nbt.InvariantNorms()), "norms"),
         (

@@ -21,6 +21,7 @@ from . import peers
 SIZES = ((20, 3), (20, 80), (128, 3), (128, 80), (512, 3), (512, 80), (1024, 3), (1024, 80))
 SECONDS = 0.3  # of each block
 PASSES = 8  # over dim theta, a step: theta, w and the two arrays of J, read and written
+SELDOM = 4  # J may also be written every so many steps only
 
 
 class Row(NamedTuple):
@@ -40,14 +41,15 @@ class Row(NamedTuple):
         return 1e3 * self.median / self.parameters
 
 
-def learner_of(units: int, symbols: int, rank: int) -> nbt.Learner:
+def learner_of(units: int, symbols: int, rank: int, every: int = 1) -> nbt.Learner:
     """What is measured of ours: a leaky RNN, NoBackTrack, a Kalman step at every character."""
-    return nbt.Learner(nbt.LeakyRNN(units=units, symbols=symbols), nbt.NoBackTrack(rank=rank), nbt.Kalman())
+    update = nbt.Kalman(every=every)
+    return nbt.Learner(nbt.LeakyRNN(units=units, symbols=symbols), nbt.NoBackTrack(rank=rank), update)
 
 
-def ours(engine: type[Any], units: int, symbols: int, rank: int) -> peers.Contender:
+def ours(engine: type[Any], units: int, symbols: int, rank: int, every: int = 1) -> peers.Contender:
     """An engine of ours, on blocks."""
-    learner = learner_of(units, symbols, rank)
+    learner = learner_of(units, symbols, rank, every)
     at_work = engine(learner, learner.init(0))
     return lambda stream: at_work.take(Series(stream))
 
@@ -69,6 +71,7 @@ def contests(units: int, symbols: int, ranks: tuple[int, ...]) -> Iterator[tuple
     for rank in ranks:
         yield f"fused, rank {rank}", lambda rank=rank: ours(Fused, units, symbols, rank)
         yield f"jax, rank {rank}", lambda rank=rank: ours(Reference, units, symbols, rank)
+    yield f"fused, rank 1, every={SELDOM}", lambda: ours(Fused, units, symbols, 1, SELDOM)
     yield "fused, live", lambda: ours_live(units, symbols)
     if peers.installed("torch"):
         yield "PyTorch BPTT(15), SGD", lambda: peers.torch_bptt(units, symbols)

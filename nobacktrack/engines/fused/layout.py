@@ -1,7 +1,8 @@
 """How the numbers of a State lie for the compiled loop: one flat array, cut into named pieces.
 
 Parameters lie with the unit as the last axis, (fan-in, gates x units): a row of theta is then a column, and the loop
-over units, which has no sum in it, is the one that the compiler turns into vector instructions.
+over units, which has no sum in it, is the one that the compiler turns into vector instructions. For NoBackTrack they
+lie in bands of some rows, (bands, fan-in, rows of a band), so that a pass over a band goes through memory in one line.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-BLOCK = 512  # rows at a time: what a pass keeps of them stays in the first cache
+BLOCK = 128  # rows at a time, or in a band: what a pass keeps of them stays in the first cache
 KEPT = BLOCK + 32  # numbers from one of these to the next: not a power of two, or they would share a place in the cache
 COLUMNS = 128  # of the influence of RTRL, at a time
 LANES = 4  # numbers in the shortest vector
@@ -37,6 +38,9 @@ class Sizes(NamedTuple):
     norms: int
     theta_metric: int
     phi_metric: int
+    theta_every: int  # J takes in the first of so many gradients
+    phi_every: int
+    band: int  # how many rows of theta lie together
 
 
 # Codes.
@@ -49,7 +53,7 @@ METRIC_NORMS, EUCLIDEAN_NORMS, UNSCALED, FORESIGHT, GRAMIAN = range(5)
 
 # What a loop keeps in integers: the first ones, then the window's symbols and the beginnings of its episodes. OBSERVED:
 # a target moved theta at this h, so that w is paid, norms are measured, and the activity is computed.
-AGE, HEAD, HELD, FRESH, DUE, OBSERVED, COUNTERS = range(7)
+AGE, HEAD, HELD, FRESH, DUE, OBSERVED, THETA_AGE, PHI_AGE, COUNTERS = range(9)
 
 
 class Pieces(NamedTuple):
@@ -57,7 +61,7 @@ class Pieces(NamedTuple):
     RTRL and truncated BPTT, w is the gradient.
     """
 
-    theta: np.ndarray  # (fan, gates x units)
+    theta: np.ndarray  # (fan, gates x units), in bands, like theta_m0i, theta_mii and w
     theta_m0i: np.ndarray  # row 0 is M_00
     theta_mii: np.ndarray
     phi: np.ndarray  # (1 + units, outputs, padded)

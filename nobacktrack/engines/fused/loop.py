@@ -3,6 +3,7 @@
 # pyright: reportPossiblyUnboundVariable=false
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .cells import show, work_units
@@ -22,16 +23,18 @@ from .layout import (
     NOBACKTRACK,
     OBSERVE_ADVANCE,
     OBSERVED,
+    PHI_AGE,
     PIECE,
+    THETA_AGE,
     Sizes,
 )
 from .memory import look_ahead, refresh, remember
 from .readout import predict, pull, score_symbol, score_vector
-from .reduction import form_norms, reduce
-from .rows import measure_rows, move_rows, pay
+from .reduction import form_norms, raise_to_largest, reduce, total_of
+from .rows import measure_rows, move_rows, pay_rows
 from .signs import draw_signs, tick
-from .transition import fan_in, jacobian, push, sweep
-from .views import block, flattened, matrix, row, shaped, vector
+from .transition import add_jacobian, fan_in, own_jacobian, push, sweep
+from .views import band, bands, flattened, matrix, row, shaped, vector
 from .window import backtrack, extend, pull_rows, witness
 
 
@@ -41,6 +44,7 @@ def sized(sizes: Any) -> Sizes:
     return Sizes(
         sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7],
         sizes[8], sizes[9], sizes[10], sizes[11], sizes[12], sizes[13], sizes[14], sizes[15],
+        sizes[16], sizes[17], sizes[18],
     )  # fmt: skip
 
 
@@ -59,7 +63,7 @@ def observe(
 ) -> Any:
     """The observation and update steps [NBT, Alg. 1 and 2]: score, estimate the gradient, move phi and theta."""
     loss = read(s, places, work, symbol, values)
-    move_phi(s, places, work, phi_pace)
+    move_phi(s, places, work, ints, phi_pace)
     dl_dh = vector(work, places, PIECE.dl_dh)
     if rtrl is not None:
         gather(dl_dh, shaped(work, places, PIECE.influence, dl_dh.size), flattened(work, places, PIECE.w))
@@ -101,12 +105,23 @@ def share(v: Any, dl_dh: Any, along: Any) -> None:
 
 
 @kernel
-def move_phi(s: Any, places: Any, work: Any, pace: Any) -> None:
+def turn(ints: Any, age: Any, every: Any) -> Any:
+    """The weight of a gradient in J: `every` for the first of so many, 0 for the others."""
+    gain = every if ints[age] == 0 else 0
+    ints[age] = (ints[age] + 1) % every
+    return gain
+
+
+@kernel
+def move_phi(s: Any, places: Any, work: Any, ints: Any, pace: Any) -> None:
     """phi moves on dl/dphi = dl/dy_hat [1, activity]."""
     move_rows(
         s.phi_metric,
         pace,
+        turn(ints, PHI_AGE, s.phi_every),
         vector(work, places, PIECE.priors)[1],
+        0,
+        places[PIECE.phi, 2],
         matrix(work, places, PIECE.phi),
         matrix(work, places, PIECE.phi_m0i),
         matrix(work, places, PIECE.phi_mii),
@@ -131,25 +146,31 @@ def move_theta(s: Any, bptt: Any, places: Any, work: Any, ints: Any, pace: Any) 
     if ints[OBSERVED]:  # paid at the target before this one
         fill(inverse, ONE)
         fill(flattened(work, places, PIECE.due), ZERO)
-    move_rows(
-        s.theta_metric,
-        pace,
-        vector(work, places, PIECE.priors)[0],
-        matrix(work, places, PIECE.theta),
-        matrix(work, places, PIECE.theta_m0i),
-        matrix(work, places, PIECE.theta_mii),
-        vector(work, places, PIECE.q),
-        matrix(work, places, PIECE.u),
-        block(work, places, PIECE.w),
-        inverse,
-        due,
-        matrix(work, places, PIECE.heard),
-        vector(work, places, PIECE.along),
-        vector(work, places, PIECE.rows),
-        matrix(work, places, PIECE.w0),
-        vector(work, places, PIECE.lengths),
-        matrix(work, places, PIECE.squares),
-    )
+    times, rows = turn(ints, THETA_AGE, s.theta_every), s.gates * s.units
+    for first in range(0, rows, s.band):
+        width = min(s.band, rows - first)
+        move_rows(
+            s.theta_metric,
+            pace,
+            times,
+            vector(work, places, PIECE.priors)[0],
+            first,
+            rows // s.groups,
+            band(work, places, PIECE.theta, first, width),
+            band(work, places, PIECE.theta_m0i, first, width),
+            band(work, places, PIECE.theta_mii, first, width),
+            vector(work, places, PIECE.q),
+            matrix(work, places, PIECE.u),
+            bands(work, places, PIECE.w, first, width),
+            inverse,
+            due,
+            matrix(work, places, PIECE.heard),
+            vector(work, places, PIECE.along),
+            vector(work, places, PIECE.rows),
+            matrix(work, places, PIECE.w0),
+            vector(work, places, PIECE.lengths),
+            matrix(work, places, PIECE.squares),
+        )
     ints[OBSERVED] = 1
     if bptt is not None:
         ints[DUE] = 0
@@ -192,11 +213,7 @@ def advance(
     s: Any, rtrl: Any, bptt: Any, places: Any, work: Any, ints: Any, clock: Any, symbol: Any, values: Any
 ) -> None:
     """The reduction and transition steps [NBT, Alg. 1 and 2]: theta has moved already."""
-    h, theta, hears = (
-        matrix(work, places, PIECE.h),
-        matrix(work, places, PIECE.theta),
-        matrix(work, places, PIECE.hears),
-    )
+    h, hears = matrix(work, places, PIECE.h), matrix(work, places, PIECE.hears)
     activity, slope = vector(work, places, PIECE.activity), vector(work, places, PIECE.slope)
     u, a = matrix(work, places, PIECE.u), vector(work, places, PIECE.a)
     c, kept = matrix(work, places, PIECE.c), matrix(work, places, PIECE.kept)
@@ -213,18 +230,25 @@ def advance(
     if not shown:
         show(s.activation, h, activity, slope)
     fan_in(activity, s.units, symbol, values, hears, u)
-    if rtrl is None and bptt is None:
-        v, tangent = matrix(work, places, PIECE.v), matrix(work, places, PIECE.tangent)
-        sweep(theta, u, symbol, s.inputs == 0, hears, slope, v, a, tangent)
-    else:
-        sweep(theta, u, symbol, s.inputs == 0, hears, slope, None, a, None)
+    rows = s.gates * s.units
+    for first in range(0, rows, s.band):
+        theta, alike, by_symbol = (
+            band(work, places, PIECE.theta, first, min(s.band, rows - first)),
+            rows // s.groups,
+            s.inputs == 0,
+        )
+        if rtrl is None and bptt is None:
+            v, tangent = matrix(work, places, PIECE.v), matrix(work, places, PIECE.tangent)
+            sweep(first, alike, theta, u, symbol, by_symbol, hears, slope, v, a, tangent)
+        else:
+            sweep(first, alike, theta, u, symbol, by_symbol, hears, slope, None, a, None)
     work_units(s.cell, a, h, vector(work, places, PIECE.alpha), h, c, kept)
     if rtrl is None and bptt is None:
-        push(c, kept, tangent, v)
+        push(c, kept, matrix(work, places, PIECE.tangent), matrix(work, places, PIECE.v))
         carry_memory(s, places, work, ints)
     if rtrl is not None:
+        linearise(s, places, work)
         df_dh = matrix(work, places, PIECE.jacobian)
-        jacobian(theta, hears, slope, c, kept, df_dh)
         influence = shaped(work, places, PIECE.influence, df_dh.shape[0])
         carry(df_dh, influence, c, u, a.size, matrix(work, places, PIECE.product))
     ints[OBSERVED] = 0
@@ -232,23 +256,79 @@ def advance(
 
 
 @kernel
+def linearise(s: Any, places: Any, work: Any) -> None:
+    """df/dh whole, n x n."""
+    df_dh = matrix(work, places, PIECE.jacobian)
+    hears, slope = matrix(work, places, PIECE.hears), vector(work, places, PIECE.slope)
+    own_jacobian(s.units, matrix(work, places, PIECE.kept), df_dh)
+    for first in range(0, s.gates * s.units, s.band):
+        theta = band(work, places, PIECE.theta, first, min(s.band, s.gates * s.units - first))
+        add_jacobian(first, theta, hears, slope, matrix(work, places, PIECE.c), df_dh)
+
+
+@kernel
+def measure(s: Any, metric: Any, places: Any, work: Any) -> None:
+    """The norms of u and of w_k / norm_w_k in each row."""
+    rows = s.gates * s.units
+    for first in range(0, rows, s.band):
+        width = min(s.band, rows - first)
+        measure_rows(
+            metric,
+            vector(work, places, PIECE.priors)[0],
+            first,
+            rows // s.groups,
+            band(work, places, PIECE.theta_m0i, first, width),
+            band(work, places, PIECE.theta_mii, first, width),
+            matrix(work, places, PIECE.u),
+            bands(work, places, PIECE.w, first, width),
+            vector(work, places, PIECE.norm_w),
+            vector(work, places, PIECE.rows),
+            vector(work, places, PIECE.lengths),
+            matrix(work, places, PIECE.squares),
+        )
+
+
+@kernel
+def measure_by_largest(s: Any, metric: Any, places: Any, work: Any) -> None:
+    """|w_k| in units of its largest entry, or 0 where all are zero."""
+    norm_w, squares, rows = vector(work, places, PIECE.norm_w), matrix(work, places, PIECE.squares), s.gates * s.units
+    fill(norm_w, ZERO)
+    for first in range(0, rows, s.band):
+        raise_to_largest(bands(work, places, PIECE.w, first, min(s.band, rows - first)), norm_w)
+    for k in range(norm_w.size):
+        norm_w[k] = norm_w[k] if norm_w[k] > ZERO else ONE
+    measure(s, metric, places, work)
+    for k in range(norm_w.size):
+        norm_w[k] *= math.sqrt(total_of(squares, k))
+
+
+@kernel
+def pay(s: Any, places: Any, work: Any) -> None:
+    """What is owed to w, where no target came to have it paid on the way."""
+    inverse, due, rows = vector(work, places, PIECE.inverse), matrix(work, places, PIECE.due), s.gates * s.units
+    for first in range(0, rows, s.band):
+        w = bands(work, places, PIECE.w, first, min(s.band, rows - first))
+        pay_rows(first, rows // s.groups, w, inverse, due, matrix(work, places, PIECE.heard))
+    fill(inverse, ONE)
+    fill(flattened(work, places, PIECE.due), ZERO)
+
+
+@kernel
 def lighten(s: Any, places: Any, work: Any, ints: Any, clock: Any) -> None:
     """The reduction: one term again for each k."""
-    prior = vector(work, places, PIECE.priors)[0]
-    m0i, mii = matrix(work, places, PIECE.theta_m0i), matrix(work, places, PIECE.theta_mii)
-    u, w = matrix(work, places, PIECE.u), block(work, places, PIECE.w)
-    lengths, squares = vector(work, places, PIECE.lengths), matrix(work, places, PIECE.squares)
-    kept = vector(work, places, PIECE.rows)
-    inverse, due = vector(work, places, PIECE.inverse), matrix(work, places, PIECE.due)
-    heard, norm_w = matrix(work, places, PIECE.heard), vector(work, places, PIECE.norm_w)
-    signs, settings = vector(work, places, PIECE.signs), vector(work, places, PIECE.settings)
+    norm_w, signs, settings = (
+        vector(work, places, PIECE.norm_w),
+        vector(work, places, PIECE.signs),
+        vector(work, places, PIECE.settings),
+    )
     metric = EUCLIDEAN if s.norms == EUCLIDEAN_NORMS else s.theta_metric
     if ints[OBSERVED] == 0:
-        pay(w, inverse, due, heard)
+        pay(s, places, work)
     if ints[OBSERVED] == 0 or metric != s.theta_metric:  # theta did not move, or in another metric
         fill(norm_w, ONE)
-        measure_rows(metric, prior, m0i, mii, u, w, norm_w, kept, lengths, squares)
-    form_norms(metric, prior, m0i, mii, u, w, kept, lengths, squares, settings[3], norm_w)
+        measure(s, metric, places, work)
+    if not form_norms(matrix(work, places, PIECE.squares), settings[3], norm_w):
+        measure_by_largest(s, metric, places, work)
     draw_signs(clock, signs)
     reduce(
         s.norms,
@@ -258,13 +338,13 @@ def lighten(s: Any, places: Any, work: Any, ints: Any, clock: Any) -> None:
         matrix(work, places, PIECE.variance),
         signs,
         norm_w,
-        lengths,
+        vector(work, places, PIECE.lengths),
         matrix(work, places, PIECE.c),
-        u,
+        matrix(work, places, PIECE.u),
         matrix(work, places, PIECE.v),
-        inverse,
-        due,
-        heard,
+        vector(work, places, PIECE.inverse),
+        matrix(work, places, PIECE.due),
+        matrix(work, places, PIECE.heard),
         matrix(work, places, PIECE.scales),
     )
 
@@ -279,30 +359,16 @@ def carry_memory(s: Any, places: Any, work: Any, ints: Any) -> None:
     if s.norms == GRAMIAN and not due:
         return
     ints[AGE] = 0
-    theta, hears = matrix(work, places, PIECE.theta), matrix(work, places, PIECE.hears)
     c, df_dh = matrix(work, places, PIECE.c), matrix(work, places, PIECE.jacobian)
     worth, urgency = matrix(work, places, PIECE.worth), matrix(work, places, PIECE.urgency)
     settings, product = vector(work, places, PIECE.settings), matrix(work, places, PIECE.product)
-    jacobian(theta, hears, vector(work, places, PIECE.slope), c, matrix(work, places, PIECE.kept), df_dh)
+    linearise(s, places, work)
     if s.norms == GRAMIAN:
         refresh(settings[0], settings[1], worth, urgency, df_dh, product)
         return
-    lengths = vector(work, places, PIECE.lengths)
-    measure_rows(
-        s.theta_metric,
-        vector(work, places, PIECE.priors)[0],
-        matrix(work, places, PIECE.theta_m0i),
-        matrix(work, places, PIECE.theta_mii),
-        matrix(work, places, PIECE.u),
-        block(work, places, PIECE.w),
-        vector(work, places, PIECE.norm_w),
-        vector(work, places, PIECE.rows),
-        lengths,
-        matrix(work, places, PIECE.squares),
-    )
-    look_ahead(
-        settings[0], settings[1], worth, urgency, matrix(work, places, PIECE.variance), df_dh, c, lengths, product
-    )
+    measure(s, s.theta_metric, places, work)
+    variance, lengths = matrix(work, places, PIECE.variance), vector(work, places, PIECE.lengths)
+    look_ahead(settings[0], settings[1], worth, urgency, variance, df_dh, c, lengths, product)
 
 
 @kernel
@@ -324,9 +390,9 @@ def restart(s: Any, bptt: Any, places: Any, work: Any, ints: Any) -> None:
 def settle(machine: Any) -> None:
     """Pay what is owed to w, so that the pieces are those of a State."""
     sizes, places, work, ints, _ = machine
-    if sized(sizes).estimator == NOBACKTRACK and ints[OBSERVED] == 0:
-        w, heard = block(work, places, PIECE.w), matrix(work, places, PIECE.heard)
-        pay(w, vector(work, places, PIECE.inverse), matrix(work, places, PIECE.due), heard)
+    s = sized(sizes)
+    if s.estimator == NOBACKTRACK and ints[OBSERVED] == 0:
+        pay(s, places, work)
 
 
 @entry

@@ -106,6 +106,9 @@ def sizes_of(learner: Learner) -> layout.Sizes:
         norms=_NORMS[type(estimator.norms)] if online else layout.METRIC_NORMS,
         theta_metric=_metric(learner.updates.theta),
         phi_metric=_metric(learner.updates.phi),
+        theta_every=getattr(learner.updates.theta, "every", 1),
+        phi_every=getattr(learner.updates.phi, "every", 1),
+        band=min(layout.BLOCK, system.gates * system.units) if online else system.gates * system.units,
     )
 
 
@@ -114,7 +117,9 @@ def _metric(update: Any) -> int:
 
 
 def paces(update: Any, start: int, count: int, dtype: Any) -> np.ndarray:
-    """What `move_rows` is told at the targets t = start + 1, ...: the rate, or what is kept of J, 1 - gamma_t."""
+    """What `move_rows` is told at the targets t = start + 1, ...: the rate, or what is kept of J, (1 -
+    gamma_t)^every.
+    """
     rate = update.rate if isinstance(update, SGD) else update.decay
     t = np.arange(start + 1, start + 1 + count).astype(dtype)
     if isinstance(rate, InverseSqrt):
@@ -123,15 +128,20 @@ def paces(update: Any, start: int, count: int, dtype: Any) -> np.ndarray:
         values = np.array(jax.vmap(lambda t: rate_at(rate, t))(jnp.asarray(t)))
     else:
         values = np.full(count, rate, dtype)
-    return values if isinstance(update, SGD) else 1 - np.minimum(values, dtype.type(MOST_DECAY))
+    return values if isinstance(update, SGD) else (1 - np.minimum(values, dtype.type(MOST_DECAY))) ** update.every
 
 
 def put(state: State, learner: Learner, sizes: layout.Sizes, z: layout.Pieces, ints: np.ndarray) -> None:
     """Write a State into the pieces."""
     params, moves = state.params, state.update
-    z.theta[:], real(sizes, z.phi)[:] = _columns(params.theta), _columns(params.phi)
-    _put_filter(moves.theta, z.theta_m0i, z.theta_mii, z.priors[:1])
-    _put_filter(moves.phi, real(sizes, z.phi_m0i), real(sizes, z.phi_mii), z.priors[1:])
+    _put_bands(sizes, z.theta, _columns(params.theta))
+    real(sizes, z.phi)[:] = _columns(params.phi)
+    theta = np.zeros_like(z.theta_m0i), np.zeros_like(z.theta_mii)
+    _put_filter(moves.theta, *theta, z.priors[:1], ints[layout.THETA_AGE : layout.PHI_AGE])
+    _put_bands(sizes, z.theta_m0i, theta[0])
+    _put_bands(sizes, z.theta_mii, theta[1])
+    phi = real(sizes, z.phi_m0i), real(sizes, z.phi_mii)
+    _put_filter(moves.phi, *phi, z.priors[1:], ints[layout.PHI_AGE : layout.COUNTERS])
     z.h[:] = np.asarray(state.h).reshape(z.h.shape)
     z.h0[:] = np.asarray(params.fixed.h0).reshape(z.h.shape)
     if sizes.cell == layout.LEAKY:
@@ -141,25 +151,26 @@ def put(state: State, learner: Learner, sizes: layout.Sizes, z: layout.Pieces, i
     z.inverse[:], z.along[:] = 1, 1
     z.settings[3] = np.finfo(z.h.dtype).tiny ** 0.8
     if sizes.estimator == layout.NOBACKTRACK:
-        _put_influence(state.influence, learner.estimator.norms, z, ints)
+        _put_influence(state.influence, learner.estimator.norms, sizes, z, ints)
     elif sizes.estimator == layout.RTRL:
         z.influence[:] = _forms(state.influence)
     else:
         _put_block(state.influence, sizes.depth, z, ints)
 
 
-def _put_filter(moves: Any, m0i: np.ndarray, mii: np.ndarray, prior: np.ndarray) -> None:
+def _put_filter(moves: Any, m0i: np.ndarray, mii: np.ndarray, prior: np.ndarray, age: np.ndarray) -> None:
     if not moves:
         return
-    (j,), prior[:] = moves.information, moves.prior
+    (j,), prior[:], age[:] = moves.information, moves.prior, 0 if isinstance(moves.age, tuple) else moves.age
     if isinstance(j, Arrow):
         m0i[:1], m0i[1:], mii[1:] = _columns(j.m00), _columns(j.m0i), _columns(j.mii)
     else:
         mii[:] = _columns(j)
 
 
-def _put_influence(influence: Any, norms: Any, z: layout.Pieces, ints: np.ndarray) -> None:
-    z.v[:], z.w[:] = influence.v, _forms(influence.w)
+def _put_influence(influence: Any, norms: Any, sizes: layout.Sizes, z: layout.Pieces, ints: np.ndarray) -> None:
+    z.v[:] = influence.v
+    _put_bands(sizes, z.w, _forms(influence.w))
     z.c[:] = np.asarray(influence.rows.c).reshape(z.c.shape)
     z.u[:] = np.asarray(influence.rows.u)[0]
     if isinstance(norms, GramianNorms):
@@ -185,24 +196,29 @@ def _put_block(block: Any, depth: int, z: layout.Pieces, ints: np.ndarray) -> No
 
 def taken(like: Any, sizes: layout.Sizes, z: layout.Pieces, ints: np.ndarray, clock: np.ndarray) -> State:
     """A State of the pieces, like the one they came from."""
-    theta = _rows(z.theta, like.params.theta)
+    theta = _rows(_bands(sizes, z.theta), like.params.theta)
+    phi = real(sizes, z.phi_m0i), real(sizes, z.phi_mii)
     following = like._replace(
         params=like.params._replace(theta=theta, phi=_rows(real(sizes, z.phi), like.params.phi)),
         h=z.h.reshape(-1),
         influence=_taken_influence(like.influence, sizes, z, ints),
         update=like.update._replace(
-            theta=_taken_filter(like.update.theta, z.theta_m0i, z.theta_mii),
-            phi=_taken_filter(like.update.phi, real(sizes, z.phi_m0i), real(sizes, z.phi_mii)),
+            theta=_taken_filter(
+                like.update.theta, _bands(sizes, z.theta_m0i), _bands(sizes, z.theta_mii), ints[layout.THETA_AGE]
+            ),
+            phi=_taken_filter(like.update.phi, *phi, ints[layout.PHI_AGE]),
         ),
         t=clock[2:],
     )
     return jax.tree.map(lambda new, old: old if new is old else jnp.array(new, old.dtype), following, like)
 
 
-def _taken_filter(like: Any, m0i: np.ndarray, mii: np.ndarray) -> Any:
+def _taken_filter(like: Any, m0i: np.ndarray, mii: np.ndarray, age: Any) -> Any:
     if not like:
         return like
     (j,) = like.information
+    if not isinstance(like.age, tuple):
+        like = like._replace(age=age)
     if not isinstance(j, Arrow):
         return like._replace(information=(_rows(mii, j),))
     arrow = m0i[:1], m0i[1:], mii[1:]
@@ -220,7 +236,7 @@ def _taken_influence(like: Any, sizes: layout.Sizes, z: layout.Pieces, ints: np.
     elif sizes.norms == layout.FORESIGHT:
         memory = memory._replace(variance=z.variance[0], worth=z.worth[0], urgency=z.urgency[0])
     rows = like.rows._replace(c=z.c.reshape(like.rows.c.shape), u=z.u[None])
-    return like._replace(v=z.v, w=_unformed(z.w, like.w), rows=rows, memory=memory)
+    return like._replace(v=z.v, w=_unformed(_bands(sizes, z.w), like.w), rows=rows, memory=memory)
 
 
 def _taken_block(like: Any, depth: int, z: layout.Pieces, ints: np.ndarray) -> Any:
@@ -239,6 +255,23 @@ def _taken_block(like: Any, depth: int, z: layout.Pieces, ints: np.ndarray) -> A
 def real(sizes: layout.Sizes, values: np.ndarray) -> np.ndarray:
     """The outputs that are not padding, along the last axis."""
     return values[..., : sizes.outputs]
+
+
+def _put_bands(sizes: layout.Sizes, piece: np.ndarray, columns: np.ndarray) -> None:
+    """(..., fan, rows) in bands of rows that lie together."""
+    starts = range(0, columns.shape[-1], sizes.band)
+    parts = [columns[..., first : first + sizes.band].ravel() for first in starts]
+    piece.reshape(-1)[:] = np.concatenate(parts) if parts else 0
+
+
+def _bands(sizes: layout.Sizes, piece: np.ndarray) -> np.ndarray:
+    """The same, back."""
+    columns, flat, begin = np.empty_like(piece), piece.reshape(-1), 0
+    for first in range(0, piece.shape[-1], sizes.band):
+        part = columns[..., first : first + sizes.band]
+        part[:] = flat[begin : begin + part.size].reshape(part.shape)
+        begin += part.size
+    return columns
 
 
 def _columns(leaf: Any) -> np.ndarray:

@@ -9,37 +9,19 @@ import numpy as np
 
 from .compiled import ONE, ZERO, kernel
 from .layout import FORESIGHT, GRAMIAN, UNSCALED
-from .rows import measure_rows, reciprocal
+from .rows import reciprocal
 from .views import row
 
 
 @kernel
-def form_norms(
-    metric: Any,
-    prior: Any,
-    m0i: Any,
-    mii: Any,
-    u: Any,
-    w: Any,
-    kept: Any,
-    lengths: Any,
-    squares: Any,
-    tiny: Any,
-    norms: Any,
-) -> None:
-    """|w_k| from the squares of its rows; in units of the largest entry where they under- or overflow."""
+def form_norms(squares: Any, tiny: Any, norms: Any) -> Any:
+    """|w_k| from the squares of its rows, and whether they can be trusted: squares under- and overflow."""
     safe = True
     for k in range(norms.size):
         total = total_of(squares, k)
         safe = safe and tiny < total < ONE / tiny
         norms[k] = math.sqrt(total)
-    if safe:
-        return
-    for k in range(norms.size):
-        norms[k] = largest_of(w, k)
-    measure_rows(metric, prior, m0i, mii, u, w, norms, kept, lengths, squares)
-    for k in range(norms.size):
-        norms[k] *= math.sqrt(total_of(squares, k))
+    return safe
 
 
 @kernel
@@ -52,13 +34,12 @@ def total_of(squares: Any, k: Any) -> Any:
 
 
 @kernel
-def largest_of(w: Any, k: Any) -> Any:
-    """The largest entry of w_k, or 1 where all are zero."""
-    largest = abs(w[k, 0, 0])
-    for i in range(w.shape[1]):
-        for r in range(w.shape[2]):
-            largest = max(largest, abs(w[k, i, r]))
-    return largest if largest > ZERO else ONE
+def raise_to_largest(w: Any, norms: Any) -> None:
+    """norms_k: the largest entry of w_k in a band, or what it is already."""
+    for k in range(w.shape[0]):
+        for i in range(w.shape[1]):
+            for r in range(w.shape[2]):
+                norms[k] = max(norms[k], abs(w[k, i, r]))
 
 
 @kernel

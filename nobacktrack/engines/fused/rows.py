@@ -54,7 +54,10 @@ def weigh(metric: Any, prior: Any, m0i: Any, mii: Any, i: Any, kept: Any, start:
 def move_rows(
     metric: Any,
     pace: Any,
+    times: Any,
     prior: Any,
+    first: Any,
+    rows: Any,
     params: Any,
     m0i: Any,
     mii: Any,
@@ -70,18 +73,22 @@ def move_rows(
     lengths: Any,
     squares: Any,
 ) -> None:
-    """params <- params - (J + Lambda)^-1 gradient, J <- keep J + gradient^2, and the norms [NBT, Alg. 2].
+    """params <- params - (J + Lambda)^-1 gradient, J <- keep J + times gradient^2, and the norms [NBT, Alg. 2].
 
-    `pace` is what is kept of J, 1 - gamma_t, or, with no J, the rate. `w` is None for phi, which has no influence.
+    `pace` is what is kept of J, or, with no J, the rate. Where `times` is 0, J stays, and is not written. The
+    parameters, J and w are those of a band of rows, from row `first` on; `rows` is how many rows hear the same. `w` is
+    None for phi, which has no influence.
     `kept` is for what the pass keeps of a block; the norms, squared, go to `lengths` (rows) and `squares` (terms,
     rows).
     """
     kinds, fan = u.shape
-    rows = params.shape[1] // kinds
+    end = first + params.shape[1]
     last = np.uint64(0 if w is None else w.shape[0] - 1)
+    grows, gain = times > 0, params.dtype.type(times)
     for kind in range(kinds):
-        for begin in range(kind * rows, (kind + 1) * rows, BLOCK):
-            start, count = np.uint64(begin), np.uint64(min(BLOCK, (kind + 1) * rows - begin))
+        until = min(end, (kind + 1) * rows)
+        for begin in range(max(first, kind * rows), until, BLOCK):
+            start, at, count = np.uint64(begin), np.uint64(begin - first), np.uint64(min(BLOCK, until - begin))
             u0 = u[kind, 0]
 
             # The biases: g_0, 1 / M_00 and the first terms of the sums.
@@ -95,21 +102,25 @@ def move_rows(
                 for k in range(np.uint64(w.shape[0])):
                     factor, share, h = inverse[k], along[k], heard[kind, 0]
                     for r in range(count):
-                        x = factor * w[k, 0, start + r] + due[k, start + r] * h
-                        w[k, 0, start + r] = x
+                        x = factor * w[k, 0, at + r] + due[k, start + r] * h
+                        w[k, 0, at + r] = x
                         w0[k, start + r] = x
                         kept[_W0 + r] = x
                         kept[_DUE + r] = due[k, start + r]
                         kept[_G0 + r] += share * x
             if metric == QUASI_DIAGONAL:
                 for r in range(count):
-                    x = pace * m0i[0, start + r] + kept[_G0 + r] * kept[_G0 + r]
-                    m0i[0, start + r] = x
+                    x = m0i[0, at + r]
+                    if grows:
+                        x = pace * x + gain * kept[_G0 + r] * kept[_G0 + r]
+                        m0i[0, at + r] = x
                     kept[_INVERSE0 + r] = reciprocal(x + prior)
             elif metric == DIAGONAL:
                 for r in range(count):
-                    x = pace * mii[0, start + r] + kept[_G0 + r] * kept[_G0 + r]
-                    mii[0, start + r] = x
+                    x = mii[0, at + r]
+                    if grows:
+                        x = pace * x + gain * kept[_G0 + r] * kept[_G0 + r]
+                        mii[0, at + r] = x
                     kept[_INVERSE0 + r] = reciprocal(x + prior)
             if w is not None:
                 for r in range(count):
@@ -130,24 +141,26 @@ def move_rows(
                             kept[_G + r] = ZERO
                     for k in range(last):
                         for r in range(count):
-                            x = inverse[k] * w[k, i, start + r] + due[k, start + r] * h
-                            w[k, i, start + r] = x
+                            x = inverse[k] * w[k, i, at + r] + due[k, start + r] * h
+                            w[k, i, at + r] = x
                             kept[_G + r] += along[k] * x
                 if metric == QUASI_DIAGONAL:
                     for r in range(count):
                         g, g0 = kept[_Q + r] * ui + kept[_G + r], kept[_G0 + r]
                         if w is not None:
-                            x = factor * w[last, i, start + r] + kept[_DUE + r] * h
-                            w[last, i, start + r] = x
+                            x = factor * w[last, i, at + r] + kept[_DUE + r] * h
+                            w[last, i, at + r] = x
                             g += share * x
-                        across = pace * m0i[i, start + r] + g0 * g
-                        own = pace * mii[i, start + r] + g * g
-                        m0i[i, start + r] = across
-                        mii[i, start + r] = own
+                        across, own = m0i[i, at + r], mii[i, at + r]
+                        if grows:
+                            across = pace * across + g0 * (gain * g)
+                            own = pace * own + g * (gain * g)
+                            m0i[i, at + r] = across
+                            mii[i, at + r] = own
                         m = across * kept[_INVERSE0 + r]
                         s = reciprocal(prior + max(own - across * m, ZERO))
                         step = (g - g0 * m) * s
-                        params[i, start + r] -= step
+                        params[i, at + r] -= step
                         kept[_BIAS + r] += m * step
                         if w is not None:
                             apart = ui - m * u0
@@ -158,13 +171,15 @@ def move_rows(
                     for r in range(count):
                         g = kept[_Q + r] * ui + kept[_G + r]
                         if w is not None:
-                            x = factor * w[last, i, start + r] + kept[_DUE + r] * h
-                            w[last, i, start + r] = x
+                            x = factor * w[last, i, at + r] + kept[_DUE + r] * h
+                            w[last, i, at + r] = x
                             g += share * x
-                        own = pace * mii[i, start + r] + g * g
-                        mii[i, start + r] = own
+                        own = mii[i, at + r]
+                        if grows:
+                            own = pace * own + g * (gain * g)
+                            mii[i, at + r] = own
                         s = reciprocal(own + prior)
-                        params[i, start + r] -= g * s
+                        params[i, at + r] -= g * s
                         if w is not None:
                             kept[_LENGTH + r] += ui * ui * s
                             kept[_SQUARE + r] += x * x * s
@@ -172,22 +187,22 @@ def move_rows(
                     for r in range(count):
                         g = kept[_Q + r] * ui + kept[_G + r]
                         if w is not None:
-                            x = factor * w[last, i, start + r] + kept[_DUE + r] * h
-                            w[last, i, start + r] = x
+                            x = factor * w[last, i, at + r] + kept[_DUE + r] * h
+                            w[last, i, at + r] = x
                             g += share * x
                             kept[_LENGTH + r] += ui * ui
                             kept[_SQUARE + r] += x * x
-                        params[i, start + r] -= pace * g
+                        params[i, at + r] -= pace * g
                 if w is not None and last > 0:
-                    weigh(metric, prior, m0i, mii, i, kept, start, count)
+                    weigh(metric, prior, m0i, mii, i, kept, at, count)
                     for k in range(last):
                         for r in range(count):
-                            apart = w[k, i, start + r] - kept[_M + r] * w0[k, start + r]
+                            apart = w[k, i, at + r] - kept[_M + r] * w0[k, start + r]
                             squares[k, start + r] += apart * apart * kept[_S + r]
 
             for r in range(count):
                 step = kept[_G0 + r] * kept[_INVERSE0 + r] - kept[_BIAS + r]
-                params[0, start + r] -= pace * step if metric == EUCLIDEAN else step
+                params[0, at + r] -= pace * step if metric == EUCLIDEAN else step
             if w is not None:
                 for r in range(count):
                     lengths[start + r] = kept[_LENGTH + r]
@@ -198,6 +213,8 @@ def move_rows(
 def measure_rows(
     metric: Any,
     prior: Any,
+    first: Any,
+    rows: Any,
     m0i: Any,
     mii: Any,
     u: Any,
@@ -209,32 +226,32 @@ def measure_rows(
 ) -> None:
     """The norms alone, of u and of w_k / unit_k: where no target moved the rows, or squares under- or overflow."""
     kinds, fan = u.shape
-    rows = w.shape[2] // kinds
+    end = first + w.shape[2]
     for kind in range(kinds):
-        for begin in range(kind * rows, (kind + 1) * rows, BLOCK):
-            start, count = np.uint64(begin), np.uint64(min(BLOCK, (kind + 1) * rows - begin))
+        until = min(end, (kind + 1) * rows)
+        for begin in range(max(first, kind * rows), until, BLOCK):
+            start, at, count = np.uint64(begin), np.uint64(begin - first), np.uint64(min(BLOCK, until - begin))
             for i in range(np.uint64(fan)):
-                weigh(metric, prior, m0i, mii, i, kept, start, count)
+                weigh(metric, prior, m0i, mii, i, kept, at, count)
                 for r in range(count):
                     apart = u[kind, i] - kept[_M + r] * u[kind, 0]
                     lengths[start + r] = (ZERO if i == 0 else lengths[start + r]) + apart * apart * kept[_S + r]
                 for k in range(w.shape[0]):
                     for r in range(count):
-                        apart = (w[k, i, start + r] - kept[_M + r] * w[k, 0, start + r]) / units[k]
+                        apart = (w[k, i, at + r] - kept[_M + r] * w[k, 0, at + r]) / units[k]
                         before = ZERO if i == 0 else squares[k, start + r]
                         squares[k, start + r] = before + apart * apart * kept[_S + r]
 
 
 @kernel
-def pay(w: Any, inverse: Any, due: Any, heard: Any) -> None:
+def pay_rows(first: Any, rows: Any, w: Any, inverse: Any, due: Any, heard: Any) -> None:
     """w_k <- inverse_k w_k + due_k (x) heard, where no target came to have it paid on the way."""
     kinds, fan = heard.shape
-    rows = w.shape[2] // kinds
+    end = first + w.shape[2]
     for k in range(w.shape[0]):
         for i in range(fan):
             for kind in range(kinds):
-                for r in range(np.uint64(kind * rows), np.uint64((kind + 1) * rows)):
-                    w[k, i, r] = inverse[k] * w[k, i, r] + due[k, r] * heard[kind, i]
-        inverse[k] = ONE
-        for r in range(due.shape[1]):
-            due[k, r] = ZERO
+                begin, until = max(first, kind * rows), min(end, (kind + 1) * rows)
+                start, at = np.uint64(begin), np.uint64(begin - first)
+                for r in range(np.uint64(max(until - begin, 0))):
+                    w[k, i, at + r] = inverse[k] * w[k, i, at + r] + due[k, start + r] * heard[kind, i]

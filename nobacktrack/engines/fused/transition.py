@@ -29,18 +29,30 @@ def fan_in(activity: Any, n: Any, symbol: Any, vector: Any, hears: Any, u: Any) 
 
 @kernel
 def sweep(
-    theta: Any, u: Any, symbol: Any, by_symbol: Any, hears: Any, slope: Any, v: Any, a: Any, tangent: Any
+    first: Any,
+    rows: Any,
+    theta: Any,
+    u: Any,
+    symbol: Any,
+    by_symbol: Any,
+    hears: Any,
+    slope: Any,
+    v: Any,
+    a: Any,
+    tangent: Any,
 ) -> None:
-    """a = Theta u, all of u but the symbols that are not there; and, unless v is None, what the v_k do to a through
-    what the units hear of each other. theta is read once.
+    """a = Theta u in a band of rows, all of u but the symbols that are not there; and, unless v is None, what the v_k
+    do to a through what the units hear of each other. theta is read once.
     """
     kinds, fan = u.shape
-    rows = theta.shape[1] // kinds
     units = np.uint64(slope.size)
     for kind in range(kinds):
-        start, count = np.uint64(kind * rows), np.uint64(rows)
+        begin, until = max(first, kind * rows), min(first + theta.shape[1], (kind + 1) * rows)
+        if begin >= until:
+            continue
+        start, at, count = np.uint64(begin), np.uint64(begin - first), np.uint64(until - begin)
         for r in range(count):
-            a[start + r] = theta[0, start + r]
+            a[start + r] = theta[0, at + r]
         if v is not None:
             last, shown = np.uint64(v.shape[0] - 1), np.uint64(v.shape[1]) - units
             for k in range(v.shape[0]):
@@ -51,25 +63,25 @@ def sweep(
                 heard = u[kind, i]
                 if v is None:
                     for r in range(count):
-                        a[start + r] += theta[i, start + r] * heard
+                        a[start + r] += theta[i, at + r] * heard
                     continue
                 for k in range(last):
                     x = slope[i - np.uint64(1)] * v[k, shown + i - np.uint64(1)]
                     for r in range(count):
-                        tangent[k, start + r] += theta[i, start + r] * x
+                        tangent[k, start + r] += theta[i, at + r] * x
                 x = slope[i - np.uint64(1)] * v[last, shown + i - np.uint64(1)]
                 for r in range(count):
-                    weight = theta[i, start + r]
+                    weight = theta[i, at + r]
                     a[start + r] += weight * heard
                     tangent[last, start + r] += weight * x
-        first, end = np.uint64(1) + units, np.uint64(fan)
+        one, end = np.uint64(1) + units, np.uint64(fan)
         if by_symbol:
-            first += np.uint64(symbol)
-            end = first + np.uint64(1)
-        for i in range(first, end):
+            one += np.uint64(symbol)
+            end = one + np.uint64(1)
+        for i in range(one, end):
             heard = u[kind, i]
             for r in range(count):
-                a[start + r] += theta[i, start + r] * heard
+                a[start + r] += theta[i, at + r] * heard
 
 
 @kernel
@@ -95,24 +107,30 @@ def push(c: Any, kept: Any, tangent: Any, v: Any) -> None:
 
 
 @kernel
-def jacobian(theta: Any, hears: Any, slope: Any, c: Any, kept: Any, df_dh: Any) -> None:
-    """df/dh whole, n x n."""
-    n = slope.size
+def own_jacobian(n: Any, kept: Any, df_dh: Any) -> None:
+    """The part of df/dh that goes from each unit to itself, and not through the pre-activations."""
     components = df_dh.shape[0] // n
-    gates = c.shape[0] // components
-    kinds = hears.shape[0]
-    shown = (components - 1) * n
     for i in range(df_dh.shape[0]):
         for j in range(df_dh.shape[1]):
             df_dh[i, j] = ZERO
     for component in range(components):
-        for gate in range(gates):
-            if hears[gate * kinds // gates, 0] == ZERO:
-                continue
-            for i in range(n):
-                factor = c[gate * components + component, i]
-                for j in range(n):
-                    df_dh[component * n + i, shown + j] += factor * theta[1 + j, gate * n + i] * slope[j]
         for other in range(components):
             for i in range(n):
-                df_dh[component * n + i, other * n + i] += kept[component * components + other, i]
+                df_dh[component * n + i, other * n + i] = kept[component * components + other, i]
+
+
+@kernel
+def add_jacobian(first: Any, theta: Any, hears: Any, slope: Any, c: Any, df_dh: Any) -> None:
+    """The part of df/dh that goes through a band of pre-activations."""
+    n = slope.size
+    components = df_dh.shape[0] // n
+    gates = c.shape[0] // components
+    shown = (components - 1) * n
+    for r in range(theta.shape[1]):
+        gate, i = (first + r) // n, (first + r) % n
+        if hears[gate * hears.shape[0] // gates, 0] == ZERO:
+            continue
+        for component in range(components):
+            factor = c[gate * components + component, i]
+            for j in range(n):
+                df_dh[component * n + i, shown + j] += factor * theta[1 + j, r] * slope[j]

@@ -53,6 +53,20 @@ def block(work: Any, places: Any, piece: Any) -> Any:
 
 
 @inlined
+def band(work: Any, places: Any, piece: Any, first: Any, width: Any) -> Any:
+    """A band of a piece with two axes: the rows from `first` on."""
+    fan = places[piece, 1]
+    return _view(work, places[piece, 0] + first * fan, (fan, width))
+
+
+@inlined
+def bands(work: Any, places: Any, piece: Any, first: Any, width: Any) -> Any:
+    """The same of a piece with three axes: the terms of a band lie together."""
+    terms, fan = places[piece, 1], places[piece, 2]
+    return _view(work, places[piece, 0] + first * fan * terms, (terms, fan, width))
+
+
+@inlined
 def shaped(work: Any, places: Any, piece: Any, rows: Any) -> Any:
     """A piece as a matrix of so many rows."""
     size = places[piece, 1] * places[piece, 2] * places[piece, 3]

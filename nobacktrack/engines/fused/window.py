@@ -73,7 +73,7 @@ def backtrack(
         symbol = ints[COUNTERS + slot]
         show(activation, own, activity, slope)
         fan_in(activity, n, symbol, row(ring_x, slot), hears, u)
-        sweep(theta, u, symbol, ring_x.shape[1] == 0, hears, slope, None, a, None)
+        sweep(0, a.size // u.shape[0], theta, u, symbol, ring_x.shape[1] == 0, hears, slope, None, a, None)
         work_units(cell, a, own, alpha, following, c, kept)
         pull_rows(c, co_state, q)
         add_rows(q, u, symbol, ring_x.shape[1] == 0, n, gradient)
