@@ -34,7 +34,7 @@ from .reduction import form_norms, raise_to_largest, reduce, total_of
 from .rows import measure_rows, move_rows, pay_rows
 from .signs import draw_signs, tick
 from .transition import add_jacobian, fan_in, own_jacobian, push, sweep
-from .views import band, bands, flattened, matrix, row, shaped, vector
+from .views import band, bands, flattened, matrix, matrix_from, row, shaped, vector, vector_from
 from .window import backtrack, extend, pull_rows, witness
 
 
@@ -142,7 +142,7 @@ def move_phi(s: Any, places: Any, work: Any, ints: Any, pace: Any) -> None:
 @kernel
 def move_theta(s: Any, bptt: Any, places: Any, work: Any, ints: Any, pace: Any) -> None:
     """theta moves on dl/dtheta = q u + sum_k along_k w_k."""
-    inverse, due = vector(work, places, PIECE.inverse), matrix(work, places, PIECE.due)
+    inverse = vector(work, places, PIECE.inverse)
     if ints[OBSERVED]:  # paid at the target before this one
         fill(inverse, ONE)
         fill(flattened(work, places, PIECE.due), ZERO)
@@ -159,17 +159,17 @@ def move_theta(s: Any, bptt: Any, places: Any, work: Any, ints: Any, pace: Any) 
             band(work, places, PIECE.theta, first, width),
             band(work, places, PIECE.theta_m0i, first, width),
             band(work, places, PIECE.theta_mii, first, width),
-            vector(work, places, PIECE.q),
+            vector_from(work, places, PIECE.q, first),
             matrix(work, places, PIECE.u),
             bands(work, places, PIECE.w, first, width),
             inverse,
-            due,
+            matrix_from(work, places, PIECE.due, first),
             matrix(work, places, PIECE.heard),
             vector(work, places, PIECE.along),
             vector(work, places, PIECE.rows),
-            matrix(work, places, PIECE.w0),
-            vector(work, places, PIECE.lengths),
-            matrix(work, places, PIECE.squares),
+            matrix_from(work, places, PIECE.w0, first),
+            vector_from(work, places, PIECE.lengths, first),
+            matrix_from(work, places, PIECE.squares, first),
         )
     ints[OBSERVED] = 1
     if bptt is not None:
@@ -232,16 +232,13 @@ def advance(
     fan_in(activity, s.units, symbol, values, hears, u)
     rows = s.gates * s.units
     for first in range(0, rows, s.band):
-        theta, alike, by_symbol = (
-            band(work, places, PIECE.theta, first, min(s.band, rows - first)),
-            rows // s.groups,
-            s.inputs == 0,
-        )
+        theta, alike = band(work, places, PIECE.theta, first, min(s.band, rows - first)), rows // s.groups
+        a_here, by_symbol = vector_from(work, places, PIECE.a, first), s.inputs == 0
         if rtrl is None and bptt is None:
-            v, tangent = matrix(work, places, PIECE.v), matrix(work, places, PIECE.tangent)
-            sweep(first, alike, theta, u, symbol, by_symbol, hears, slope, v, a, tangent)
+            v, tangent = matrix(work, places, PIECE.v), matrix_from(work, places, PIECE.tangent, first)
+            sweep(first, alike, theta, u, symbol, by_symbol, hears, slope, v, a_here, tangent)
         else:
-            sweep(first, alike, theta, u, symbol, by_symbol, hears, slope, None, a, None)
+            sweep(first, alike, theta, u, symbol, by_symbol, hears, slope, None, a_here, None)
     work_units(s.cell, a, h, vector(work, places, PIECE.alpha), h, c, kept)
     if rtrl is None and bptt is None:
         push(c, kept, matrix(work, places, PIECE.tangent), matrix(work, places, PIECE.v))
@@ -283,8 +280,8 @@ def measure(s: Any, metric: Any, places: Any, work: Any) -> None:
             bands(work, places, PIECE.w, first, width),
             vector(work, places, PIECE.norm_w),
             vector(work, places, PIECE.rows),
-            vector(work, places, PIECE.lengths),
-            matrix(work, places, PIECE.squares),
+            vector_from(work, places, PIECE.lengths, first),
+            matrix_from(work, places, PIECE.squares, first),
         )
 
 
@@ -305,9 +302,10 @@ def measure_by_largest(s: Any, metric: Any, places: Any, work: Any) -> None:
 @kernel
 def pay(s: Any, places: Any, work: Any) -> None:
     """What is owed to w, where no target came to have it paid on the way."""
-    inverse, due, rows = vector(work, places, PIECE.inverse), matrix(work, places, PIECE.due), s.gates * s.units
+    inverse, rows = vector(work, places, PIECE.inverse), s.gates * s.units
     for first in range(0, rows, s.band):
         w = bands(work, places, PIECE.w, first, min(s.band, rows - first))
+        due = matrix_from(work, places, PIECE.due, first)
         pay_rows(first, rows // s.groups, w, inverse, due, matrix(work, places, PIECE.heard))
     fill(inverse, ONE)
     fill(flattened(work, places, PIECE.due), ZERO)

@@ -75,20 +75,20 @@ def move_rows(
 ) -> None:
     """params <- params - (J + Lambda)^-1 gradient, J <- keep J + times gradient^2, and the norms [NBT, Alg. 2].
 
-    `pace` is what is kept of J, or, with no J, the rate. Where `times` is 0, J stays, and is not written. The
-    parameters, J and w are those of a band of rows, from row `first` on; `rows` is how many rows hear the same. `w` is
-    None for phi, which has no influence.
+    `pace` is what is kept of J, or, with no J, the rate. Where `times` is 0, J stays, and is not written. All
+    arrays are those of a band of rows, which is from row `first` on; `rows` is how many rows hear the same. `w` is None
+    for phi, which has no influence.
     `kept` is for what the pass keeps of a block; the norms, squared, go to `lengths` (rows) and `squares` (terms,
     rows).
     """
     kinds, fan = u.shape
-    end = first + params.shape[1]
+    width = params.shape[1]
     last = np.uint64(0 if w is None else w.shape[0] - 1)
     grows, gain = times > 0, params.dtype.type(times)
     for kind in range(kinds):
-        until = min(end, (kind + 1) * rows)
-        for begin in range(max(first, kind * rows), until, BLOCK):
-            start, at, count = np.uint64(begin), np.uint64(begin - first), np.uint64(min(BLOCK, until - begin))
+        until = min(width, (kind + 1) * rows - first)
+        for begin in range(max(0, kind * rows - first), until, BLOCK):
+            start, count = np.uint64(begin), np.uint64(min(BLOCK, until - begin))
             u0 = u[kind, 0]
 
             # The biases: g_0, 1 / M_00 and the first terms of the sums.
@@ -102,25 +102,25 @@ def move_rows(
                 for k in range(np.uint64(w.shape[0])):
                     factor, share, h = inverse[k], along[k], heard[kind, 0]
                     for r in range(count):
-                        x = factor * w[k, 0, at + r] + due[k, start + r] * h
-                        w[k, 0, at + r] = x
+                        x = factor * w[k, 0, start + r] + due[k, start + r] * h
+                        w[k, 0, start + r] = x
                         w0[k, start + r] = x
                         kept[_W0 + r] = x
                         kept[_DUE + r] = due[k, start + r]
                         kept[_G0 + r] += share * x
             if metric == QUASI_DIAGONAL:
                 for r in range(count):
-                    x = m0i[0, at + r]
+                    x = m0i[0, start + r]
                     if grows:
                         x = pace * x + gain * kept[_G0 + r] * kept[_G0 + r]
-                        m0i[0, at + r] = x
+                        m0i[0, start + r] = x
                     kept[_INVERSE0 + r] = reciprocal(x + prior)
             elif metric == DIAGONAL:
                 for r in range(count):
-                    x = mii[0, at + r]
+                    x = mii[0, start + r]
                     if grows:
                         x = pace * x + gain * kept[_G0 + r] * kept[_G0 + r]
-                        mii[0, at + r] = x
+                        mii[0, start + r] = x
                     kept[_INVERSE0 + r] = reciprocal(x + prior)
             if w is not None:
                 for r in range(count):
@@ -141,26 +141,26 @@ def move_rows(
                             kept[_G + r] = ZERO
                     for k in range(last):
                         for r in range(count):
-                            x = inverse[k] * w[k, i, at + r] + due[k, start + r] * h
-                            w[k, i, at + r] = x
+                            x = inverse[k] * w[k, i, start + r] + due[k, start + r] * h
+                            w[k, i, start + r] = x
                             kept[_G + r] += along[k] * x
                 if metric == QUASI_DIAGONAL:
                     for r in range(count):
                         g, g0 = kept[_Q + r] * ui + kept[_G + r], kept[_G0 + r]
                         if w is not None:
-                            x = factor * w[last, i, at + r] + kept[_DUE + r] * h
-                            w[last, i, at + r] = x
+                            x = factor * w[last, i, start + r] + kept[_DUE + r] * h
+                            w[last, i, start + r] = x
                             g += share * x
-                        across, own = m0i[i, at + r], mii[i, at + r]
+                        across, own = m0i[i, start + r], mii[i, start + r]
                         if grows:
                             across = pace * across + g0 * (gain * g)
                             own = pace * own + g * (gain * g)
-                            m0i[i, at + r] = across
-                            mii[i, at + r] = own
+                            m0i[i, start + r] = across
+                            mii[i, start + r] = own
                         m = across * kept[_INVERSE0 + r]
                         s = reciprocal(prior + max(own - across * m, ZERO))
                         step = (g - g0 * m) * s
-                        params[i, at + r] -= step
+                        params[i, start + r] -= step
                         kept[_BIAS + r] += m * step
                         if w is not None:
                             apart = ui - m * u0
@@ -171,15 +171,15 @@ def move_rows(
                     for r in range(count):
                         g = kept[_Q + r] * ui + kept[_G + r]
                         if w is not None:
-                            x = factor * w[last, i, at + r] + kept[_DUE + r] * h
-                            w[last, i, at + r] = x
+                            x = factor * w[last, i, start + r] + kept[_DUE + r] * h
+                            w[last, i, start + r] = x
                             g += share * x
-                        own = mii[i, at + r]
+                        own = mii[i, start + r]
                         if grows:
                             own = pace * own + g * (gain * g)
-                            mii[i, at + r] = own
+                            mii[i, start + r] = own
                         s = reciprocal(own + prior)
-                        params[i, at + r] -= g * s
+                        params[i, start + r] -= g * s
                         if w is not None:
                             kept[_LENGTH + r] += ui * ui * s
                             kept[_SQUARE + r] += x * x * s
@@ -187,22 +187,22 @@ def move_rows(
                     for r in range(count):
                         g = kept[_Q + r] * ui + kept[_G + r]
                         if w is not None:
-                            x = factor * w[last, i, at + r] + kept[_DUE + r] * h
-                            w[last, i, at + r] = x
+                            x = factor * w[last, i, start + r] + kept[_DUE + r] * h
+                            w[last, i, start + r] = x
                             g += share * x
                             kept[_LENGTH + r] += ui * ui
                             kept[_SQUARE + r] += x * x
-                        params[i, at + r] -= pace * g
+                        params[i, start + r] -= pace * g
                 if w is not None and last > 0:
-                    weigh(metric, prior, m0i, mii, i, kept, at, count)
+                    weigh(metric, prior, m0i, mii, i, kept, start, count)
                     for k in range(last):
                         for r in range(count):
-                            apart = w[k, i, at + r] - kept[_M + r] * w0[k, start + r]
+                            apart = w[k, i, start + r] - kept[_M + r] * w0[k, start + r]
                             squares[k, start + r] += apart * apart * kept[_S + r]
 
             for r in range(count):
                 step = kept[_G0 + r] * kept[_INVERSE0 + r] - kept[_BIAS + r]
-                params[0, at + r] -= pace * step if metric == EUCLIDEAN else step
+                params[0, start + r] -= pace * step if metric == EUCLIDEAN else step
             if w is not None:
                 for r in range(count):
                     lengths[start + r] = kept[_LENGTH + r]
@@ -226,19 +226,19 @@ def measure_rows(
 ) -> None:
     """The norms alone, of u and of w_k / unit_k: where no target moved the rows, or squares under- or overflow."""
     kinds, fan = u.shape
-    end = first + w.shape[2]
+    width = w.shape[2]
     for kind in range(kinds):
-        until = min(end, (kind + 1) * rows)
-        for begin in range(max(first, kind * rows), until, BLOCK):
-            start, at, count = np.uint64(begin), np.uint64(begin - first), np.uint64(min(BLOCK, until - begin))
+        until = min(width, (kind + 1) * rows - first)
+        for begin in range(max(0, kind * rows - first), until, BLOCK):
+            start, count = np.uint64(begin), np.uint64(min(BLOCK, until - begin))
             for i in range(np.uint64(fan)):
-                weigh(metric, prior, m0i, mii, i, kept, at, count)
+                weigh(metric, prior, m0i, mii, i, kept, start, count)
                 for r in range(count):
                     apart = u[kind, i] - kept[_M + r] * u[kind, 0]
                     lengths[start + r] = (ZERO if i == 0 else lengths[start + r]) + apart * apart * kept[_S + r]
                 for k in range(w.shape[0]):
                     for r in range(count):
-                        apart = (w[k, i, at + r] - kept[_M + r] * w[k, 0, at + r]) / units[k]
+                        apart = (w[k, i, start + r] - kept[_M + r] * w[k, 0, start + r]) / units[k]
                         before = ZERO if i == 0 else squares[k, start + r]
                         squares[k, start + r] = before + apart * apart * kept[_S + r]
 
@@ -247,11 +247,11 @@ def measure_rows(
 def pay_rows(first: Any, rows: Any, w: Any, inverse: Any, due: Any, heard: Any) -> None:
     """w_k <- inverse_k w_k + due_k (x) heard, where no target came to have it paid on the way."""
     kinds, fan = heard.shape
-    end = first + w.shape[2]
+    width = w.shape[2]
     for k in range(w.shape[0]):
         for i in range(fan):
             for kind in range(kinds):
-                begin, until = max(first, kind * rows), min(end, (kind + 1) * rows)
-                start, at = np.uint64(begin), np.uint64(begin - first)
+                begin, until = max(0, kind * rows - first), min(width, (kind + 1) * rows - first)
+                start = np.uint64(begin)
                 for r in range(np.uint64(max(until - begin, 0))):
-                    w[k, i, at + r] = inverse[k] * w[k, i, at + r] + due[k, start + r] * heard[kind, i]
+                    w[k, i, start + r] = inverse[k] * w[k, i, start + r] + due[k, start + r] * heard[kind, i]

@@ -47,12 +47,12 @@ def sweep(
     kinds, fan = u.shape
     units = np.uint64(slope.size)
     for kind in range(kinds):
-        begin, until = max(first, kind * rows), min(first + theta.shape[1], (kind + 1) * rows)
+        begin, until = max(0, kind * rows - first), min(theta.shape[1], (kind + 1) * rows - first)
         if begin >= until:
             continue
-        start, at, count = np.uint64(begin), np.uint64(begin - first), np.uint64(until - begin)
+        start, count = np.uint64(begin), np.uint64(until - begin)
         for r in range(count):
-            a[start + r] = theta[0, at + r]
+            a[start + r] = theta[0, start + r]
         if v is not None:
             last, shown = np.uint64(v.shape[0] - 1), np.uint64(v.shape[1]) - units
             for k in range(v.shape[0]):
@@ -63,15 +63,15 @@ def sweep(
                 heard = u[kind, i]
                 if v is None:
                     for r in range(count):
-                        a[start + r] += theta[i, at + r] * heard
+                        a[start + r] += theta[i, start + r] * heard
                     continue
                 for k in range(last):
                     x = slope[i - np.uint64(1)] * v[k, shown + i - np.uint64(1)]
                     for r in range(count):
-                        tangent[k, start + r] += theta[i, at + r] * x
+                        tangent[k, start + r] += theta[i, start + r] * x
                 x = slope[i - np.uint64(1)] * v[last, shown + i - np.uint64(1)]
                 for r in range(count):
-                    weight = theta[i, at + r]
+                    weight = theta[i, start + r]
                     a[start + r] += weight * heard
                     tangent[last, start + r] += weight * x
         one, end = np.uint64(1) + units, np.uint64(fan)
@@ -81,7 +81,7 @@ def sweep(
         for i in range(one, end):
             heard = u[kind, i]
             for r in range(count):
-                a[start + r] += theta[i, at + r] * heard
+                a[start + r] += theta[i, start + r] * heard
 
 
 @kernel

@@ -67,6 +67,20 @@ def bands(work: Any, places: Any, piece: Any, first: Any, width: Any) -> Any:
 
 
 @inlined
+def vector_from(work: Any, places: Any, piece: Any, first: Any) -> Any:
+    """A piece with one axis, from number `first` on."""
+    return _view(work, places[piece, 0] + first, (places[piece, 1] - first,))
+
+
+@inlined
+def matrix_from(work: Any, places: Any, piece: Any, first: Any) -> Any:
+    """A piece with two axes, each row from number `first` on. (The last row then ends beyond the piece: do not go
+    there.)
+    """
+    return _view(work, places[piece, 0] + first, (places[piece, 1], places[piece, 2]))
+
+
+@inlined
 def shaped(work: Any, places: Any, piece: Any, rows: Any) -> Any:
     """A piece as a matrix of so many rows."""
     size = places[piece, 1] * places[piece, 2] * places[piece, 3]
