@@ -47,9 +47,9 @@ class Fused:
             raise ValueError(f"engine='fused' cannot run {learner}: {reason}")
         self.learner = learner
         self.sizes = packing.sizes_of(learner)
-        self._places = layout.table(self.sizes)
         self._like = state
         self.dtype = np.dtype(state.h.dtype)
+        self._places = layout.table(self.sizes, self.dtype.itemsize)
         self._flat = layout.aligned(int(self._places[-1, 0]), self.dtype)
         self._ints = np.zeros(layout.COUNTERS + 2 * self.sizes.depth, np.int64)
         self._clock = np.concatenate([np.asarray(state.key), np.asarray(state.t)]).astype(np.uint32)

@@ -17,6 +17,9 @@ COLUMNS = 128  # of the influence of RTRL, at a time
 LANES = 4  # numbers in the shortest vector
 LINE = 64  # bytes of a line of the cache
 ALIGNED = 16  # numbers: a piece begins at a multiple of 64 bytes, or of 128
+PAGE = 4096  # bytes: a processor takes a load for one of what was stored just before at the same place in another page,
+# and waits, so that pieces which a pass goes through side by side begin at places far apart in their pages
+SPACED = ("theta", "theta_m0i", "theta_mii", "w"), ("phi", "phi_m0i", "phi_mii")
 
 
 class Sizes(NamedTuple):
@@ -151,10 +154,13 @@ def shapes(s: Sizes) -> dict[str, tuple[int, ...]]:
 BESIDE = Pieces._fields.index("hears")  # the first piece that is not part of a State
 
 
-def table(s: Sizes) -> np.ndarray:
+def table(s: Sizes, itemsize: int) -> np.ndarray:
     """A row for each piece: where it begins, and its shape, padded with ones to three axes."""
-    rows, begin = [], 0
-    for shape in shapes(s).values():
+    rows, begin, page = [], 0, PAGE // itemsize
+    for name, shape in shapes(s).items():
+        for group in SPACED:
+            if name in group:
+                begin += (group.index(name) * page // 4 - begin) % page
         rows.append([begin, *shape, *[1] * (3 - len(shape))])
         begin += -(-int(np.prod(shape)) // ALIGNED) * ALIGNED
     rows.append([begin, 0, 0, 0])

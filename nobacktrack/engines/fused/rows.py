@@ -32,6 +32,13 @@ def reciprocal(x: Any) -> Any:
 
 
 @kernel
+def schur(m0i: Any, mii: Any, inverse0: Any, prior: Any) -> Any:
+    """m_i = M_0i / M_00 and 1 / s_i, s_i = M_ii - M_0i^2 / M_00."""
+    m = m0i * inverse0
+    return m, reciprocal(prior + max(mii - m0i * m, ZERO))
+
+
+@kernel
 def weigh(metric: Any, prior: Any, m0i: Any, mii: Any, i: Any, kept: Any, start: Any, count: Any) -> None:
     """m_i and 1 / s_i of weight i in each row, by which |w|^2 gets (w_i - m_i w_0)^2 / s_i; 1 / M_00 for the bias."""
     for r in range(count):
@@ -42,9 +49,8 @@ def weigh(metric: Any, prior: Any, m0i: Any, mii: Any, i: Any, kept: Any, start:
             kept[_S + r] = kept[_INVERSE0 + r]
     elif metric == QUASI_DIAGONAL:
         for r in range(count):
-            m = m0i[i, start + r] * kept[_INVERSE0 + r]
-            kept[_M + r] = m
-            kept[_S + r] = reciprocal(prior + max(mii[i, start + r] - m0i[i, start + r] * m, ZERO))
+            m, s = schur(m0i[i, start + r], mii[i, start + r], kept[_INVERSE0 + r], prior)
+            kept[_M + r], kept[_S + r] = m, s
     elif metric == DIAGONAL:
         for r in range(count):
             kept[_S + r] = reciprocal(mii[i, start + r] + prior)
@@ -84,7 +90,8 @@ def move_rows(
     kinds, fan = u.shape
     width = params.shape[1]
     last = np.uint64(0 if w is None else w.shape[0] - 1)
-    grows, gain = times > 0, params.dtype.type(times)
+    gain = params.dtype.type(times)
+    keep = pace if times else params.dtype.type(1)
     for kind in range(kinds):
         until = min(width, (kind + 1) * rows - first)
         for begin in range(max(0, kind * rows - first), until, BLOCK):
@@ -110,17 +117,13 @@ def move_rows(
                         kept[_G0 + r] += share * x
             if metric == QUASI_DIAGONAL:
                 for r in range(count):
-                    x = m0i[0, start + r]
-                    if grows:
-                        x = pace * x + gain * kept[_G0 + r] * kept[_G0 + r]
-                        m0i[0, start + r] = x
+                    x = keep * m0i[0, start + r] + gain * kept[_G0 + r] * kept[_G0 + r]
+                    m0i[0, start + r] = x
                     kept[_INVERSE0 + r] = reciprocal(x + prior)
             elif metric == DIAGONAL:
                 for r in range(count):
-                    x = mii[0, start + r]
-                    if grows:
-                        x = pace * x + gain * kept[_G0 + r] * kept[_G0 + r]
-                        mii[0, start + r] = x
+                    x = keep * mii[0, start + r] + gain * kept[_G0 + r] * kept[_G0 + r]
+                    mii[0, start + r] = x
                     kept[_INVERSE0 + r] = reciprocal(x + prior)
             if w is not None:
                 for r in range(count):
@@ -144,7 +147,27 @@ def move_rows(
                             x = inverse[k] * w[k, i, start + r] + due[k, start + r] * h
                             w[k, i, start + r] = x
                             kept[_G + r] += along[k] * x
-                if metric == QUASI_DIAGONAL:
+                if metric == QUASI_DIAGONAL and times:
+                    for r in range(count):
+                        g, g0 = kept[_Q + r] * ui + kept[_G + r], kept[_G0 + r]
+                        if w is not None:
+                            x = factor * w[last, i, start + r] + kept[_DUE + r] * h
+                            w[last, i, start + r] = x
+                            g += share * x
+                        across = keep * m0i[i, start + r] + g0 * (gain * g)
+                        own = keep * mii[i, start + r] + g * (gain * g)
+                        m0i[i, start + r] = across
+                        mii[i, start + r] = own
+                        m, s = schur(across, own, kept[_INVERSE0 + r], prior)
+                        step = (g - g0 * m) * s
+                        params[i, start + r] -= step
+                        kept[_BIAS + r] += m * step
+                        if w is not None:
+                            apart = ui - m * u0
+                            kept[_LENGTH + r] += apart * apart * s
+                            apart = x - m * kept[_W0 + r]
+                            kept[_SQUARE + r] += apart * apart * s
+                elif metric == QUASI_DIAGONAL:  # apart: a store under a condition would cost more than all the rest
                     for r in range(count):
                         g, g0 = kept[_Q + r] * ui + kept[_G + r], kept[_G0 + r]
                         if w is not None:
@@ -152,13 +175,7 @@ def move_rows(
                             w[last, i, start + r] = x
                             g += share * x
                         across, own = m0i[i, start + r], mii[i, start + r]
-                        if grows:
-                            across = pace * across + g0 * (gain * g)
-                            own = pace * own + g * (gain * g)
-                            m0i[i, start + r] = across
-                            mii[i, start + r] = own
-                        m = across * kept[_INVERSE0 + r]
-                        s = reciprocal(prior + max(own - across * m, ZERO))
+                        m, s = schur(across, own, kept[_INVERSE0 + r], prior)
                         step = (g - g0 * m) * s
                         params[i, start + r] -= step
                         kept[_BIAS + r] += m * step
@@ -174,10 +191,8 @@ def move_rows(
                             x = factor * w[last, i, start + r] + kept[_DUE + r] * h
                             w[last, i, start + r] = x
                             g += share * x
-                        own = mii[i, start + r]
-                        if grows:
-                            own = pace * own + g * (gain * g)
-                            mii[i, start + r] = own
+                        own = keep * mii[i, start + r] + g * (gain * g)
+                        mii[i, start + r] = own
                         s = reciprocal(own + prior)
                         params[i, start + r] -= g * s
                         if w is not None:
