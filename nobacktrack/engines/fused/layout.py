@@ -44,6 +44,7 @@ class Sizes(NamedTuple):
     theta_every: int  # J takes in the first of so many gradients
     phi_every: int
     band: int  # how many rows of theta lie together
+    alike: int  # how many rows hear the same
 
 
 # Codes.

@@ -44,7 +44,7 @@ def sized(sizes: Any) -> Sizes:
     return Sizes(
         sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7],
         sizes[8], sizes[9], sizes[10], sizes[11], sizes[12], sizes[13], sizes[14], sizes[15],
-        sizes[16], sizes[17], sizes[18],
+        sizes[16], sizes[17], sizes[18], sizes[19],
     )  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def share(v: Any, dl_dh: Any, along: Any) -> None:
 def turn(ints: Any, age: Any, every: Any) -> Any:
     """The weight of a gradient in J: `every` for the first of so many, 0 for the others."""
     gain = every if ints[age] == 0 else 0
-    ints[age] = (ints[age] + 1) % every
+    ints[age] = 0 if ints[age] + 1 == every else ints[age] + 1
     return gain
 
 
@@ -155,7 +155,7 @@ def move_theta(s: Any, bptt: Any, places: Any, work: Any, ints: Any, pace: Any) 
             times,
             vector(work, places, PIECE.priors)[0],
             first,
-            rows // s.groups,
+            s.alike,
             band(work, places, PIECE.theta, first, width),
             band(work, places, PIECE.theta_m0i, first, width),
             band(work, places, PIECE.theta_mii, first, width),
@@ -232,13 +232,13 @@ def advance(
     fan_in(activity, s.units, symbol, values, hears, u)
     rows = s.gates * s.units
     for first in range(0, rows, s.band):
-        theta, alike = band(work, places, PIECE.theta, first, min(s.band, rows - first)), rows // s.groups
+        theta = band(work, places, PIECE.theta, first, min(s.band, rows - first))
         a_here, by_symbol = vector_from(work, places, PIECE.a, first), s.inputs == 0
         if rtrl is None and bptt is None:
             v, tangent = matrix(work, places, PIECE.v), matrix_from(work, places, PIECE.tangent, first)
-            sweep(first, alike, theta, u, symbol, by_symbol, hears, slope, v, a_here, tangent)
+            sweep(first, s.alike, theta, u, symbol, by_symbol, hears, slope, v, a_here, tangent)
         else:
-            sweep(first, alike, theta, u, symbol, by_symbol, hears, slope, None, a_here, None)
+            sweep(first, s.alike, theta, u, symbol, by_symbol, hears, slope, None, a_here, None)
     work_units(s.cell, a, h, vector(work, places, PIECE.alpha), h, c, kept)
     if rtrl is None and bptt is None:
         push(c, kept, matrix(work, places, PIECE.tangent), matrix(work, places, PIECE.v))
@@ -273,7 +273,7 @@ def measure(s: Any, metric: Any, places: Any, work: Any) -> None:
             metric,
             vector(work, places, PIECE.priors)[0],
             first,
-            rows // s.groups,
+            s.alike,
             band(work, places, PIECE.theta_m0i, first, width),
             band(work, places, PIECE.theta_mii, first, width),
             matrix(work, places, PIECE.u),
@@ -306,7 +306,7 @@ def pay(s: Any, places: Any, work: Any) -> None:
     for first in range(0, rows, s.band):
         w = bands(work, places, PIECE.w, first, min(s.band, rows - first))
         due = matrix_from(work, places, PIECE.due, first)
-        pay_rows(first, rows // s.groups, w, inverse, due, matrix(work, places, PIECE.heard))
+        pay_rows(first, s.alike, w, inverse, due, matrix(work, places, PIECE.heard))
     fill(inverse, ONE)
     fill(flattened(work, places, PIECE.due), ZERO)
 

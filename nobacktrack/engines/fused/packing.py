@@ -89,13 +89,14 @@ def sizes_of(learner: Learner) -> layout.Sizes:
     system, estimator = learner.system, learner.estimator
     fan = 1 + system.units + system.signals
     online = isinstance(estimator, NoBackTrack)
+    groups, rows = 1 if system.mask(fan) is None else system.gates, system.gates * system.units
     return layout.Sizes(
         cell=_CELLS[type(system)],
         activation=_ACTIVATIONS.get(getattr(system, "activation", ""), layout.SHOWN),
         units=system.units,
         gates=system.gates,
         components=system.components,
-        groups=1 if system.mask(fan) is None else system.gates,
+        groups=groups,
         fan=fan,
         inputs=system.inputs or 0,
         outputs=system.target_space.size,
@@ -108,7 +109,8 @@ def sizes_of(learner: Learner) -> layout.Sizes:
         phi_metric=_metric(learner.updates.phi),
         theta_every=getattr(learner.updates.theta, "every", 1),
         phi_every=getattr(learner.updates.phi, "every", 1),
-        band=min(layout.BLOCK, system.gates * system.units) if online else system.gates * system.units,
+        band=min(layout.BLOCK, rows) if online else rows,
+        alike=rows // groups,
     )
 
 
