@@ -81,9 +81,8 @@ def move_rows(
 ) -> None:
     """params <- params - (J + Lambda)^-1 gradient, J <- keep J + times gradient^2, and the norms [NBT, Alg. 2].
 
-    `pace` is what is kept of J, or, with no J, the rate. Where `times` is 0, J stays, and is not written. All
-    arrays are those of a band of rows, which is from row `first` on; `rows` is how many rows hear the same. `w` is None
-    for phi, which has no influence.
+    `pace` is what is kept of J, or, with no J, the rate; where `times` is 0, J stays. All arrays are those of a band of
+    rows, from row `first` on; `rows` is how many rows hear the same. `w` is None for phi, which has no influence.
     `kept` is for what the pass keeps of a block; the norms, squared, go to `lengths` (rows) and `squares` (terms,
     rows).
     """
