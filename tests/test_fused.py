@@ -81,6 +81,15 @@ def test_more_rows_than_a_block_and_updates_apart():
     agrees(learner, symbols(16))
 
 
+@pytest.mark.parametrize("cell", [nbt.LearnedLeakyRNN, nbt.GRU, nbt.LSTM])
+@pytest.mark.parametrize("estimator", [nbt.NoBackTrack(rank=3), nbt.NoBackTrack(norms=nbt.GramianNorms())], ids=repr)
+def test_gates_that_begin_within_a_band(cell, estimator):
+    """Several bands, missing targets, and a Jacobian: every kernel that goes over bands."""
+    units = layout.BLOCK * 2 // 3
+    learner = nbt.Learner(cell(units=units, symbols=3), estimator, nbt.Kalman(every=2))
+    agrees(learner, Pairs(symbols(192), symbols(192, 1), np.random.default_rng(7).random(192) < 0.7))
+
+
 def test_one_unit_one_output_no_prior_and_blocks_of_one():
     stream = np.random.default_rng(6).normal(size=(192, 1))
     for estimator in (nbt.NoBackTrack(), nbt.RTRL(), nbt.TruncatedBPTT(depth=1)):

@@ -47,12 +47,6 @@ def matrix(work: Any, places: Any, piece: Any) -> Any:
 
 
 @inlined
-def block(work: Any, places: Any, piece: Any) -> Any:
-    """A piece with three axes."""
-    return _view(work, places[piece, 0], (places[piece, 1], places[piece, 2], places[piece, 3]))
-
-
-@inlined
 def band(work: Any, places: Any, piece: Any, first: Any, width: Any) -> Any:
     """A band of a piece with two axes: the rows from `first` on."""
     fan = places[piece, 1]
