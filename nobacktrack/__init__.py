@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from . import checks, hmm, reduction, streams
+    from . import baselines, checks, hmm, reduction, streams
     from .checkpoint import load, save
     from .configuration import inverse_sqrt
     from .engines import RunInfo, run_many
@@ -88,7 +88,7 @@ _MODULES = {
     ),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
-_SUBMODULES = ("checks", "hmm", "reduction", "streams")
+_SUBMODULES = ("baselines", "checks", "hmm", "reduction", "streams")
 
 __all__ = [
     "GRU",
@@ -137,6 +137,7 @@ __all__ = [
     "System",
     "TruncatedBPTT",
     "Unscaled",
+    "baselines",
     "checks",
     "euler",
     "heun",

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +15,20 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from . import __version__, configuration, estimators, guards, hmm, immediate, learner, norms, protocol, systems, updates
+from . import (
+    __version__,
+    configuration,
+    estimators,
+    files,
+    guards,
+    hmm,
+    immediate,
+    learner,
+    norms,
+    protocol,
+    systems,
+    updates,
+)
 from .estimators import bptt, nobacktrack
 from .learner import System, Verbs
 from .protocol import State, Tree
@@ -68,7 +79,7 @@ def save(path: str | Path, learner: Verbs, state: State, notes: dict[str, Any] |
         "state": _skeleton(state, "state", arrays),
         "notes": notes or {},
     }
-    _write(Path(path), safetensors.numpy.save(arrays, {HEADER: json.dumps(header)}))
+    files.write(path, safetensors.numpy.save(arrays, {HEADER: json.dumps(header)}))
 
 
 def load(path: str | Path, learner: Verbs | None = None, like: State | None = None) -> Checkpoint:
@@ -85,18 +96,6 @@ def _learner(header: dict[str, Any], path: Any) -> Any:
     if header["learner"] is None:
         raise ValueError(f"{path}: made of functions or optimisers of your own, pass the learner in: {header['repr']}")
     return _made(header["learner"], path)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        try:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -1,9 +1,20 @@
 """Streams made by a rule, and text files."""
 
+import hashlib
+import itertools
+import math
+import urllib.error
+import urllib.request
+import zipfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import nobacktrack as nbt
+from nobacktrack.streams import gutenberg, synthmusic
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
 def test_anbn_is_blocks_of_equal_length_uniform_in_the_range():
@@ -43,3 +54,143 @@ def test_bad_text_is_refused(content, message, tmp_path):
     (tmp_path / "a.txt").write_bytes(content)
     with pytest.raises(ValueError, match=message):
         nbt.streams.characters(tmp_path / "a.txt")
+
+
+def phrase_bits(phrase):
+    """-log2 of the probability of a phrase, read from its text; each rule is written out again here."""
+    bars, total, chord, rhythm = phrase.split("|"), 0.0, "", []
+    assert len(bars) == 4
+    for number, bar in enumerate(bars):
+        total -= math.log2(synthmusic.HARMONY[number][chord][bar[0]])
+        chord, notes = bar[0], [(bar[i], int(bar[i + 1])) for i in range(1, len(bar), 2)]
+        durations = [duration for _, duration in notes]
+        assert sum(durations) == 8
+        if number % 2:
+            assert durations == rhythm
+        rhythm, place, before = durations, 0, ""
+        for pitch, duration in notes:
+            if number % 2 == 0:
+                weights = {0: (1, 2, 1), 2: (1, 2), 1: (1,), 3: (1,)}[place % 4]
+                total -= math.log2(weights[(1, 2, 4).index(duration)] / sum(weights))
+            if place in (0, 4):
+                assert pitch in {"C": "ceg", "D": "dfa", "F": "fac", "G": "gbd", "A": "ace"}[chord]
+                total += math.log2(3)
+            else:
+                step = ("cdefgab".index(pitch) - "cdefgab".index(before) + 1) % 7
+                total -= math.log2((3 / 8, 1 / 4, 3 / 8)[step])
+            place, before = place + duration, pitch
+    return total
+
+
+def test_entropy_rate_of_music_is_computed_and_met_by_its_phrases():
+    rate = nbt.streams.music_entropy()
+    assert abs(rate - 0.9422802) < 1e-7
+    text = "".join(nbt.streams.MUSIC_ALPHABET[s] for s in nbt.streams.music(length=1_000_000, seed=0))
+    phrases = text.split("\n")[:-1]
+    bits, sizes = (np.array(list(map(f, phrases))) for f in (phrase_bits, lambda phrase: len(phrase) + 1))
+    error = np.std(bits - rate * sizes) / math.sqrt(len(bits)) / sizes.mean()
+    assert error < 5e-4
+    assert abs(bits.sum() / sizes.sum() - rate) < 4 * error
+
+
+def test_music_depends_on_its_seed_alone():
+    one, other = (nbt.streams.music(length=1000, seed=s) for s in (0, 1))
+    assert np.array_equal(one, nbt.streams.music(length=2000, seed=0)[:1000])
+    assert not np.array_equal(one, other)
+    assert one.dtype == np.int32
+    assert len(one) == 1000
+    assert one.max() == 16
+
+
+def test_a_file_can_be_gone_through_again_and_again():
+    symbols = np.array([3, 1, 2])
+    assert nbt.streams.cycle(symbols, 7).tolist() == [3, 1, 2, 3, 1, 2, 3]
+    chunks = itertools.islice(nbt.streams.endless(symbols), 3)
+    assert np.concatenate(list(chunks)).tolist() == [3, 1, 2] * 3
+    with pytest.raises(ValueError, match="none to go through"):
+        nbt.streams.cycle(np.zeros(0, np.int32), 3)
+
+
+def test_bytes_are_symbols_in_order(tmp_path):
+    (tmp_path / "a").write_bytes(b"\xff\x00b\xff")
+    symbols, alphabet = nbt.streams.octets(tmp_path / "a")
+    assert alphabet == b"\x00b\xff"
+    assert symbols.tolist() == [2, 0, 1, 2]
+    (tmp_path / "a").write_bytes(b"aa")
+    with pytest.raises(ValueError, match="2 bytes, 1 distinct"):
+        nbt.streams.octets(tmp_path / "a")
+
+
+@pytest.fixture
+def small_edition(monkeypatch, tmp_path):
+    """A text of a few lines in the place of Shakespeare's, pinned, and its archive in the place of the download."""
+    text = (
+        "\ufeffabout\r\n*** START OF THIS ***\r\n\r\nTo be,\r\nor not\r\n\r\n* CONTENT NOTE (added in 2017) *\r\n"
+        "*** END OF THIS ***\r\n"
+    ).encode()
+    with zipfile.ZipFile(tmp_path / "archive.zip", "w") as archive:
+        archive.writestr("100-0.txt", text)
+    content = (tmp_path / "archive.zip").read_bytes()
+    monkeypatch.delenv("NOBACKTRACK_DATA", raising=False)
+    monkeypatch.setenv("NOBACKTRACK_CACHE", str(tmp_path / "cache"))
+    for name, pinned in (("EBOOK", text), ("ARCHIVE", content), ("WORKS", b"To be,\nor not\n")):
+        digest = hashlib.sha256(pinned).hexdigest()
+        monkeypatch.setattr(gutenberg, name, gutenberg.Pinned(len(pinned), digest))
+    monkeypatch.setattr(gutenberg, "ADDRESS", (tmp_path / "archive.zip").as_uri())
+    return text
+
+
+def shown(symbols, alphabet):
+    return "".join(alphabet[s] for s in symbols)
+
+
+def test_the_works_alone_from_a_file_a_folder_the_environment_or_a_download(small_edition, tmp_path, monkeypatch):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "shakespeare.txt").write_bytes(small_edition)
+    for path in (folder / "shakespeare.txt", folder):
+        assert shown(*nbt.streams.shakespeare(path)) == "To be,\nor not\n"
+    (folder / "works.txt").write_bytes(b"To be,\nor not\n")
+    assert shown(*nbt.streams.shakespeare(folder / "works.txt")) == "To be,\nor not\n"
+    with pytest.raises(FileNotFoundError, match="not to be downloaded"):
+        nbt.streams.shakespeare(download=False)
+    monkeypatch.setenv("NOBACKTRACK_DATA", str(folder))
+    assert shown(*nbt.streams.shakespeare(download=False)) == "To be,\nor not\n"
+    monkeypatch.delenv("NOBACKTRACK_DATA")
+    assert shown(*nbt.streams.shakespeare()) == "To be,\nor not\n"
+    assert (tmp_path / "cache" / "nobacktrack" / "data" / "shakespeare.txt").read_bytes() == small_edition
+    assert shown(*nbt.streams.shakespeare(download=False)) == "To be,\nor not\n"  # it is kept
+
+
+def test_another_edition_is_refused_by_size_and_hash(small_edition, tmp_path):
+    (tmp_path / "other.txt").write_text("To be or not")
+    with pytest.raises(ValueError, match=r"12 bytes, sha256 [0-9a-f]{64}; expected .* bytes, sha256"):
+        nbt.streams.shakespeare(tmp_path / "other.txt")
+    with pytest.raises(FileNotFoundError, match="neither"):
+        nbt.streams.shakespeare(tmp_path)
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        nbt.streams.shakespeare(tmp_path / "missing")
+
+
+def test_a_download_that_fails_says_what_to_do(small_edition, monkeypatch, tmp_path):
+    def unreachable(*_, **__):
+        raise urllib.error.URLError("no route to host")
+
+    monkeypatch.setattr(urllib.request, "urlopen", unreachable)
+    with pytest.raises(OSError, match=r"no route to host.*NOBACKTRACK_DATA"):
+        nbt.streams.shakespeare()
+
+
+def test_a_damaged_download_is_not_kept(small_edition, monkeypatch, tmp_path):
+    (tmp_path / "archive.zip").write_bytes(b"damaged")
+    with pytest.raises(ValueError, match="7 bytes, sha256"):
+        nbt.streams.shakespeare()
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="needs the text")
+def test_the_works_have_their_known_size():
+    symbols, alphabet = nbt.streams.shakespeare(DATA)
+    assert (len(symbols), len(alphabet)) == (5_662_716, 93)
+    digest = hashlib.sha256(shown(symbols, alphabet).encode()).hexdigest()
+    assert digest == gutenberg.WORKS.sha256

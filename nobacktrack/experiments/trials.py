@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 import nobacktrack as nbt
+from nobacktrack import files
 
 Rows = list[tuple[str, str, list[float]]]
 
@@ -85,9 +85,7 @@ def _save(path: Path, results: dict[str, Any]) -> None:
     """Write the results atomically, beside those of another process on the same file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     kept = json.loads(path.read_text()) if path.exists() else {}
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-        json.dump({**kept, **results}, file, indent=1)
-    os.replace(file.name, path)
+    files.write(path, json.dumps({**kept, **results}, indent=1))
 
 
 def table(rows: Rows) -> Table:

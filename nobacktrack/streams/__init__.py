@@ -1,12 +1,15 @@
 """Where data comes from."""
 
 from .clocks import Clock, elapsed
+from .gutenberg import shakespeare
 from .items import RESET, Pairs, Series
 from .synthetic import ANBN_ALPHABET, anbn, anbn_entropy, brackets, brackets_entropy
-from .text import characters
+from .synthmusic import MUSIC_ALPHABET, music, music_entropy
+from .text import characters, cycle, endless, octets
 
 __all__ = [
     "ANBN_ALPHABET",
+    "MUSIC_ALPHABET",
     "RESET",
     "Clock",
     "Pairs",
@@ -16,5 +19,11 @@ __all__ = [
     "brackets",
     "brackets_entropy",
     "characters",
+    "cycle",
     "elapsed",
+    "endless",
+    "music",
+    "music_entropy",
+    "octets",
+    "shakespeare",
 ]

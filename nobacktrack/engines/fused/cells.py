@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .compiled import ONE, ZERO, kernel
+from ...compiled import ONE, ZERO, kernel
 from .layout import GRU, LEAKY, LEARNED_LEAKY, LSTM, RNN, SIGMOID, TANH
 
 

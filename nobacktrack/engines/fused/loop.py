@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...compiled import ONE, ZERO, entry, fill, inlined, kernel
 from .cells import show, work_units
-from .compiled import ONE, ZERO, entry, fill, inlined, kernel
 from .exact import carry, gather
 from .layout import (
     ADVANCE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .compiled import ONE, ZERO, kernel
+from ...compiled import ONE, ZERO, kernel
 from .layout import FORESIGHT, GRAMIAN
 from .reduction import row_norms
 from .views import beginning, row

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .compiled import ONE, ZERO, fill, kernel
+from ...compiled import ONE, ZERO, fill, kernel
 from .layout import DUE, OBSERVED, PHI_AGE, PIECE, THETA_AGE
 from .reduction import raise_to_largest, total_of
 from .rows import measure_rows, move_rows, pay_rows

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiled import HALF, ONE, ZERO, kernel
+from ...compiled import HALF, ONE, ZERO, kernel
 
 HALF_LOG_2PI = np.float64(0.5 * math.log(2 * math.pi))
 

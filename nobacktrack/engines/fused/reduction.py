@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiled import ONE, ZERO, kernel
+from ...compiled import ONE, ZERO, kernel
 from .layout import FORESIGHT, GRAMIAN, UNSCALED
 from .rows import reciprocal
 from .views import row

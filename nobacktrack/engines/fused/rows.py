@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiled import ONE, ZERO, kernel
+from ...compiled import ONE, ZERO, kernel
 from .layout import BLOCK, DIAGONAL, EUCLIDEAN, KEPT, QUASI_DIAGONAL
 
 # What a pass keeps of each row of a block, in one vector with places that are known when it is compiled: the compiler

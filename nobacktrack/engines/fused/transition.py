@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiled import ZERO, kernel
+from ...compiled import ZERO, kernel
 
 
 @kernel

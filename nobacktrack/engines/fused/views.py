@@ -9,7 +9,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-from .compiled import inlined
+from ...compiled import inlined
 
 
 def _build_view(typing: Any, work: Any, begin: Any, shape: Any) -> Any:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ...compiled import ZERO, fill, kernel
 from .cells import show, work_units
-from .compiled import ZERO, fill, kernel
 from .layout import COUNTERS, FRESH, HEAD, HELD
 from .transition import fan_in, sweep
 from .views import row, spread

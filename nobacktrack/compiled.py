@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import logging
-import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -15,6 +15,8 @@ from typing import Any
 import numba
 import numpy as np
 from numba.core import config, event
+
+from . import files
 
 # Sums may be reordered and products contracted, but NaN and infinity keep their meaning.
 OPTIONS: Any = {
@@ -29,24 +31,23 @@ ZERO, HALF, ONE = (np.float32(x) for x in (0, 0.5, 1))
 
 
 @functools.cache
-def cache_folder() -> Path:
-    """Where compiled kernels are kept: $NOBACKTRACK_CACHE or the user's cache, apart for each version of the sources.
+def cache_folder(sources: Path) -> Path:
+    """Where the compiled kernels of a folder of sources are kept, apart for each version of them.
 
     Numba looks at the file of a kernel only, and would go on using it after a change in one that it calls.
     """
-    root = os.environ.get("NOBACKTRACK_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     digest = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.glob("*.py")):
+    for file in (Path(__file__), *sorted(sources.glob("*.py"))):
         digest.update(file.read_bytes())
-    return Path(root) / "nobacktrack" / digest.hexdigest()[:16]
+    return files.cache() / digest.hexdigest()[:16]
 
 
 @functools.cache
-def _writable() -> bool:
+def _writable(sources: Path) -> bool:
     """Whether compiled kernels can be kept; said once where they cannot."""
     try:
-        cache_folder().mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=cache_folder()).close()
+        cache_folder(sources).mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=cache_folder(sources)).close()
     except (OSError, RuntimeError) as error:
         _log.warning("compiled loops are not kept, set NOBACKTRACK_CACHE to a folder that can be written: %s", error)
         return False
@@ -71,9 +72,10 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 def entry(function: Callable[..., Any]) -> Any:
     """What Python calls: compiled at the first call with each type of numbers, and kept on disk."""
-    keep, before = _writable(), _config.CACHE_DIR
+    sources = Path(inspect.getfile(function)).parent
+    keep, before = _writable(sources), _config.CACHE_DIR
     if keep:
-        _config.CACHE_DIR = str(cache_folder())
+        _config.CACHE_DIR = str(cache_folder(sources))
     try:
         compiled = _njit(**OPTIONS, cache=keep)(function)
     finally:
@@ -88,17 +90,17 @@ class _Announcer(event.Listener):
     def on_start(self, event: Any) -> None:
         if event.data["dispatcher"] in _entries:
             self.began = time.perf_counter()
-            _log.warning("compiling the fused engine (%s): once, then it is kept on disk", _subject(event))
+            _log.warning("compiling %s: once, then it is kept on disk", _subject(event))
 
     def on_end(self, event: Any) -> None:
         if event.data["dispatcher"] in _entries:
-            _log.warning("compiled in %.1f s (%s)", time.perf_counter() - self.began, _subject(event))
+            _log.warning("compiled %s in %.1f s", _subject(event), time.perf_counter() - self.began)
 
 
 def _subject(event: Any) -> str:
     """Which loop, and for which numbers."""
-    kind = "float64" if "float64" in str(event.data["args"]) else "float32"
-    return f"{event.data['dispatcher'].py_func.__name__}, {kind}"
+    kind = "float32" if "float32" in str(event.data["args"]) else "float64"
+    return f"{event.data['dispatcher'].py_func.__name__} ({kind})"
 
 
 event.register("numba:compile", _Announcer())

@@ -1,0 +1,139 @@
+"""Context tree weighting against its definition, in exact fractions; compressors; reference figures."""
+
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nobacktrack as nbt
+from nobacktrack.baselines import CTW, bz2, ctw, gzip, xz
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+def estimated(zeros, ones, pseudocount):
+    """Pe of so many zeros and ones, in any order."""
+    p = Fraction(1)
+    for seen in (zeros, ones):
+        for i in range(seen):
+            p *= i + pseudocount
+    for i in range(zeros + ones):
+        p /= i + 2 * pseudocount
+    return p
+
+
+def weighted(steps, depth, pseudocount, context=()):
+    """Pw = (Pe + product of the children's Pw) / 2 of the steps (past, latest first; branch) seen in a context."""
+    branches = [branch for _, branch in steps]
+    own = estimated(branches.count(0), branches.count(1), pseudocount)
+    if len(context) == depth:
+        return own
+    children = Fraction(1)
+    for symbol in {past[len(context)] for past, _ in steps}:
+        inside = [step for step in steps if step[0][len(context)] == symbol]
+        children *= weighted(inside, depth, pseudocount, (*context, symbol))
+    return (own + children) / 2
+
+
+def root(symbols, size, depth, pseudocount):
+    """The probability of a sequence: a tree for each choice, the past before the sequence being a symbol of its own."""
+    choices = {}
+    for t, symbol in enumerate(symbols):
+        past = tuple(symbols[t - d - 1] if t > d else size for d in range(depth))
+        low, high = 0, size
+        while high - low > 1:
+            split = (low + high + 1) // 2
+            choices.setdefault(split, []).append((past, int(symbol >= split)))
+            low, high = (split, high) if symbol >= split else (low, split)
+    p = Fraction(1)
+    for steps in choices.values():
+        p *= weighted(steps, depth, pseudocount)
+    return p
+
+
+def test_the_textbook_example():
+    model = CTW(2, depth=2, pseudocount=0.5)
+    model.condition([1, 0])
+    assert 2 ** -model.take([1, 0, 1, 1, 0, 1, 0]).sum() == pytest.approx(55 / 8192, rel=1e-14)
+
+
+@pytest.mark.parametrize("pseudocount", [Fraction(1, 2), Fraction(1, 16)])
+@pytest.mark.parametrize(("size", "depth"), [(2, 0), (2, 3), (3, 2), (5, 4), (17, 1)])
+def test_the_product_of_the_predictions_is_the_root(size, depth, pseudocount):
+    symbols = np.random.default_rng(size + depth).integers(size, size=60)
+    expected = root(symbols.tolist(), size, depth, pseudocount)
+    model = CTW(size, depth, pseudocount=float(pseudocount))
+    parts = [model.take(symbols[:7]), model.take(symbols[7:])]
+    bits = math.log2(expected.denominator) - math.log2(expected.numerator)  # integers of any size
+    assert np.concatenate(parts).sum() == pytest.approx(bits, rel=1e-12)
+
+
+def test_probabilities_of_what_may_come_add_up_to_one():
+    past = np.random.default_rng(0).integers(5, size=200)
+    total = 0.0
+    for symbol in range(5):
+        model = CTW(5, depth=3)
+        model.take(past)
+        total += 2.0 ** -model.take([symbol])[0]
+    assert total == pytest.approx(1, rel=1e-12)
+
+
+def test_a_weight_that_leaves_the_range_of_floating_point_comes_back():
+    """First a stream of order one, for long; then one of order zero, for longer: the root's own estimate wins again."""
+    ordered = np.arange(200_000) % 2
+    coins = np.random.default_rng(0).integers(2, size=20_000)
+    model = CTW(2, depth=1)
+    assert model.take(ordered)[1000:].mean() < 1e-3
+    assert model._table["exponent"].min() < -100  # beta of the root: some 2^-200,000
+    assert np.isfinite(model.take(coins)).all()
+
+
+def test_memory_is_bounded_and_a_full_table_still_learns():
+    symbols = nbt.streams.music(length=30_000, seed=0)
+    free, bounded = CTW(17, depth=6), CTW(17, depth=6, memory=1 << 19)
+    assert free.take(symbols).mean() < bounded.take(symbols).mean() < 3
+    assert bounded.bytes <= 1 << 19
+    assert bounded.nodes <= 0.8 * len(bounded._table) + 1
+    assert free.bytes > bounded.bytes
+
+
+def test_figures_on_synthetic_streams():
+    music = nbt.streams.music(length=100_000, seed=0)
+    assert 1.49 < ctw(music, depth=8) < 1.57
+    text = "".join(nbt.streams.MUSIC_ALPHABET[s] for s in music)
+    np.testing.assert_allclose([gzip(text), bz2(text), xz(text)], [2.34, 1.71, 1.96], atol=0.03)
+    blocks = "".join(nbt.streams.ANBN_ALPHABET[s] for s in nbt.streams.anbn(1, 32, length=1_000_000, seed=0))
+    np.testing.assert_allclose([gzip(blocks), bz2(blocks), xz(blocks)], [0.343, 0.151, 0.239], atol=0.005)
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="needs the text")
+def test_figure_on_a_small_text():
+    symbols, _ = nbt.streams.octets(DATA / "tinyshakespeare.txt")
+    assert 2.0 < ctw(symbols, depth=6) <= 2.10
+
+
+def test_symbols_text_and_bytes_are_the_same_to_a_compressor():
+    text = "abracadabra" * 50
+    assert gzip(text) == gzip(text.encode()) == gzip(np.frombuffer(text.encode(), np.uint8))
+    assert gzip("é" * 1000) > gzip("é".encode() * 1000)  # per character, not per byte
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: CTW(1), "symbols must be"),
+        (lambda: CTW(2, depth=-1), "depth"),
+        (lambda: CTW(2, pseudocount=0), "pseudocount"),
+        (lambda: CTW(2, memory=100), "memory"),
+        (lambda: CTW(2).take([0, 1, 2]), "index 2: 2 is not in 0 .. 1"),
+        (lambda: CTW(2).take([0.5]), "integers"),
+        (lambda: ctw([]), "there are none|integers"),
+        (lambda: gzip([1, 300]), "index 1: 300"),
+        (lambda: bz2(""), "there is none"),
+    ],
+)
+def test_mistakes_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
