@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .engines import RunInfo, run_many
     from .errors import BadItem, Divergence
     from .estimators import RTRL, NoBackTrack, SlidingBPTT, SplitNoBackTrack, TruncatedBPTT
+    from .generation import generate
     from .hmm import HMM, OnlineEM
     from .learner import Apart, Learner, System
     from .live import Live
@@ -54,6 +55,7 @@ _MODULES = {
     "engines": ("RunInfo", "run_many"),
     "errors": ("BadItem", "Divergence"),
     "estimators": ("RTRL", "NoBackTrack", "SlidingBPTT", "SplitNoBackTrack", "TruncatedBPTT"),
+    "generation": ("generate",),
     "hmm": ("HMM", "OnlineEM"),
     "learner": ("Apart", "Learner", "System"),
     "live": ("Live",),
@@ -140,6 +142,7 @@ __all__ = [
     "baselines",
     "checks",
     "euler",
+    "generate",
     "heun",
     "hmm",
     "inverse_sqrt",

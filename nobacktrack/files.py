@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import threading
 from pathlib import Path
 
 
 def write(path: str | Path, content: bytes | str) -> None:
     """Write a file atomically: it is the old one or the new one, never half of it."""
     path = Path(path)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        try:
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        with open(beside, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def cache() -> Path:

@@ -8,6 +8,8 @@ import typer
 
 from .bench import bench
 from .demo import demo
+from .generate import generate
+from .reproduce import reproduce
 from .train import resume, train
 
 app = typer.Typer(
@@ -17,6 +19,8 @@ app = typer.Typer(
 )
 app.command()(train)
 app.command()(resume)
+app.command()(generate)
+app.command()(reproduce)
 app.command()(demo)
 app.command()(bench)
 

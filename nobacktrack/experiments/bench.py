@@ -90,12 +90,12 @@ def measured(units: int, symbols: int, ranks: tuple[int, ...], rounds: int, say:
     for name, make in contests(units, symbols, ranks):
         say(f"{units} units, {symbols} symbols: {name}")
         train = make()
-        runs[name] = train, stream[: _fitting(train, stream)]
+        runs[name] = train, stream[: fitting(train, stream)]
     times: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(rounds):
         say(f"{units} units, {symbols} symbols: round {turn + 1} of {rounds}")
         for name, (train, block) in runs.items():
-            times[name].append(_seconds(train, block) / len(block) * 1e6)
+            times[name].append(seconds(train, block) / len(block) * 1e6)
     parameters = units * (1 + units + symbols)
     return [
         Row(units, symbols, parameters, name, float(np.median(found)), min(found), max(found))
@@ -103,18 +103,18 @@ def measured(units: int, symbols: int, ranks: tuple[int, ...], rounds: int, say:
     ]
 
 
-def _fitting(train: peers.Contender, stream: np.ndarray) -> int:
-    """How many characters take about `SECONDS`, once all is compiled."""
+def fitting(train: peers.Contender, stream: np.ndarray, wanted: float = SECONDS) -> int:
+    """How many characters take about so many seconds, once all is compiled."""
     count = 64
     for _ in range(3):
         train(stream[:count])
-    while (seconds := _seconds(train, stream[:count])) < SECONDS / 2 and count < len(stream):
-        count = min(len(stream), math.ceil(count * min(8, SECONDS / max(seconds, 1e-6))))
+    while (took := seconds(train, stream[:count])) < wanted / 2 and count < len(stream):
+        count = min(len(stream), math.ceil(count * min(8, wanted / max(took, 1e-6))))
         train(stream[:count])  # a new length may compile
     return count
 
 
-def _seconds(train: peers.Contender, block: np.ndarray) -> float:
+def seconds(train: peers.Contender, block: np.ndarray) -> float:
     began = time.perf_counter()
     train(block)
     return time.perf_counter() - began

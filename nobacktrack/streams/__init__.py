@@ -3,7 +3,7 @@
 from .clocks import Clock, elapsed
 from .gutenberg import shakespeare
 from .items import RESET, Pairs, Series
-from .synthetic import ANBN_ALPHABET, anbn, anbn_entropy, brackets, brackets_entropy
+from .synthetic import ANBN_ALPHABET, anbn, anbn_blocks, anbn_entropy, brackets, brackets_entropy
 from .synthmusic import MUSIC_ALPHABET, music, music_entropy
 from .text import characters, cycle, endless, octets
 
@@ -15,6 +15,7 @@ __all__ = [
     "Pairs",
     "Series",
     "anbn",
+    "anbn_blocks",
     "anbn_entropy",
     "brackets",
     "brackets_entropy",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -27,6 +29,16 @@ def anbn_entropy(k: int, l: int, *, independent: bool = False) -> float:  # noqa
     """Bits per character of a^n b^n[k;l]: log2(l-k+1) / (l+k+2); twice that for a^n b^p with independent n and p."""
     _check_range(k, l)
     return (2 if independent else 1) * math.log2(l - k + 1) / (l + k + 2)
+
+
+def anbn_blocks(symbols: Iterable[int]) -> tuple[int, int]:
+    """How many blocks of a stream are a^n b^n with the same n, and how many there are: each line that begins with an
+    `a`, with the line after it.
+    """
+    lines = "".join(ANBN_ALPHABET[symbol] for symbol in symbols).split("\n")[:-1]  # the last one is not at its end
+    blocks = [(line, after) for line, after in itertools.pairwise(lines) if line.startswith("a")]
+    equal = sum(line == "a" * len(line) and after == "b" * len(line) for line, after in blocks)
+    return equal, len(blocks)
 
 
 def brackets(s: int, r: int, m: int, *, length: int, seed: int) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""The experiments of the paper, section 3: six figures, and what it says of them."""

@@ -1,0 +1,170 @@
+"""How far each method goes: speeds are measured once, turned into numbers of characters, and kept, so that runs can be
+repeated and continued exactly.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numba
+import numpy as np
+
+import nobacktrack as nbt
+from nobacktrack import files
+from nobacktrack.engines.fused import Fused
+from nobacktrack.experiments import bench
+from nobacktrack.experiments.paper.figures import Source, learners_on
+from nobacktrack.streams.items import Series
+
+FORMAT = 1
+ROUNDS, SECONDS = 5, 0.06
+LEAST_MARK = 100
+
+
+class Scale(NamedTuple):
+    """How much is run: so many characters of each stream, and seeds."""
+
+    name: str
+    characters: dict[str, int]
+    seeds: int
+
+
+QUICK = Scale("quick", {"music": 200_000, "anbn": 300_000, "shakespeare": 200_000}, 3)
+FULL = Scale("full", {"music": 1_000_000, "anbn": 1_000_000, "shakespeare": 5_662_716}, 6)
+SCALES = {scale.name: scale for scale in (QUICK, FULL)}
+
+
+class Budget(NamedTuple):
+    """How far a method goes: `time` characters in the time that all have, `characters` as all."""
+
+    time: int
+    characters: int
+
+    @property
+    def longest(self) -> int:
+        return max(self)
+
+    def marks(self) -> list[int]:
+        """Where a run notes what it has paid: each 9/10 of the next, so that between two of them lies a tenth."""
+        return sorted({*marks_to(self.time), *marks_to(self.characters)})
+
+
+def marks_to(end: int) -> list[int]:
+    """end, 0.9 end, 0.81 end, ... as integers, the least first."""
+    count = int(np.log(end / LEAST_MARK) / np.log(10 / 9)) + 1
+    return sorted({round(end * 0.9**k) for k in range(count)})
+
+
+class Manifest:
+    """What a folder of runs was made with: it is made once, then read."""
+
+    def __init__(self, out: Path, scale: Scale):
+        self.path = out / "manifest.json"
+        self.content: dict[str, Any] = {
+            "format": FORMAT,
+            "scale": scale.name,
+            "characters": scale.characters,
+            "machine": machine(),
+            "seconds": {},
+            "microseconds": {},
+        }
+        if self.path.exists():
+            self.content = self.check(self.path, scale)
+
+    @staticmethod
+    def check(path: Path, scale: Scale) -> dict[str, Any]:
+        """The content of a manifest; a ValueError where it is not of a run of this kind."""
+        try:
+            found = json.loads(path.read_text())
+            fits = (found["format"], found["scale"], found["characters"]) == (FORMAT, scale.name, scale.characters)
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(f"{path}: not a manifest, or damaged") from None
+        if not fits:
+            raise ValueError(f"{path}: of a run of another kind ({found['scale']}); choose another folder")
+        return found
+
+    def write(self) -> None:
+        files.write(self.path, json.dumps(self.content, indent=1))
+
+    def spend(self, seconds: float) -> None:
+        """Add to the time that the runs of this folder have taken."""
+        self.content["spent"] = round(self.content.get("spent", 0) + seconds, 1)
+        self.write()
+
+    def calibrate(self, source: Source, stream: np.ndarray, say: Callable[[str], Any]) -> None:
+        """Measure the speeds of all methods on a stream, in turn, unless it was done."""
+        if source.name in self.content["seconds"]:
+            return
+        kinds = {kind(learner): learner for learner in learners_on(source)}
+        speeds = _speeds(kinds, stream, lambda name: say(f"{source.title}, {name}"))
+        reference = speeds[kind(reference_on(source))]
+        self.content["microseconds"][source.name] = speeds
+        self.content["seconds"][source.name] = self.content["characters"][source.name] * reference / 1e6
+        self.write()
+
+    def microseconds(self, source: Source, learner: nbt.Learner) -> float:
+        """What a character costs a method."""
+        return self.content["microseconds"][source.name][kind(learner)]
+
+    def budget(self, source: Source, learner: nbt.Learner) -> Budget:
+        """How far a method goes on a stream."""
+        seconds = self.content["seconds"][source.name]
+        return Budget(
+            round(seconds / self.microseconds(source, learner) * 1e6), self.content["characters"][source.name]
+        )
+
+
+def machine() -> dict[str, Any]:
+    """What the speeds belong to."""
+    modules = {"nobacktrack": nbt, "numpy": np, "numba": numba, "jax": jax}
+    versions = {name: module.__version__ for name, module in modules.items()}
+    return {"processor": _processor(), "cores": cores(), "python": platform.python_version(), **versions}
+
+
+def _processor() -> str:
+    """The model of the processor, where the system says it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def kind(learner: nbt.Learner) -> str:
+    """What the speed of a learner depends on."""
+    return f"{type(learner.system).__name__}, {learner.estimator}, {type(learner.update).__name__}"
+
+
+def reference_on(source: Source) -> nbt.Learner:
+    """The method whose time all have: Kalman NoBackTrack of rank 1."""
+    return next(
+        learner
+        for learner in learners_on(source)
+        if isinstance(learner.update, nbt.Kalman) and learner.estimator == nbt.NoBackTrack()
+    )
+
+
+def _speeds(kinds: dict[str, nbt.Learner], stream: np.ndarray, say: Callable[[str], Any]) -> dict[str, float]:
+    """Microseconds per character, by the median over rounds in which all have their turn."""
+    engines, blocks = {}, {}
+    for name, learner in kinds.items():
+        say(name)
+        engine = Fused(learner, learner.init(0))
+        engines[name] = lambda block, engine=engine: engine.take(Series(block))
+        blocks[name] = stream[: bench.fitting(engines[name], stream, SECONDS)]
+    times: dict[str, list[float]] = {name: [] for name in kinds}
+    for _ in range(ROUNDS):
+        for name, train in engines.items():
+            times[name].append(bench.seconds(train, blocks[name]) / len(blocks[name]) * 1e6)
+    return {name: round(float(np.median(found)), 3) for name, found in times.items()}

@@ -1,0 +1,203 @@
+"""The runs behind the figures: as long as the manifest says, on all cores, each kept when it ends; one that was stopped
+goes on from where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import nobacktrack as nbt
+from nobacktrack import baselines, files, streams
+from nobacktrack.experiments.paper.figures import ANBN, Figure, Source
+from nobacktrack.experiments.paper.manifest import Budget, Manifest
+
+SAVE_SECONDS = 20.0
+GENERATED = 30_000  # characters that a trained learner is asked for, on a^n b^n
+
+Report = Callable[["Job", int], Any]  # which run, and how many characters of it are done
+
+
+class Job(NamedTuple):
+    """One run: a learner on a stream, from a seed."""
+
+    source: Source
+    learner: nbt.Learner
+    seed: int
+    budget: Budget
+
+    @property
+    def name(self) -> str:
+        """A file name of its own."""
+        digest = hashlib.sha256(f"{self.learner} {self.budget}".encode()).hexdigest()[:12]
+        return f"{self.source.name}-{digest}-seed{self.seed}"
+
+
+class Result(NamedTuple):
+    """What a run paid in all, in bits, when it had read so many characters; where it diverged, if it did; and, on a^n
+    b^n, how many of the blocks that it then generated have as many b as a, of how many.
+    """
+
+    learner: str
+    marks: list[int]
+    bits: list[float]
+    diverged: int | None
+    blocks: tuple[int, int] | None
+
+
+class Stopped(Exception):
+    """The run was asked to stop, and has kept where it was."""
+
+
+def jobs_of(figures: Iterable[Figure], seeds: int, manifest: Manifest) -> list[Job]:
+    """The runs behind some figures, each once, the longest first."""
+    found: dict[str, Job] = {}
+    for figure in figures:
+        for method in figure.methods:
+            budget = manifest.budget(figure.source, method.learner)
+            for seed in range(seeds):
+                job = Job(figure.source, method.learner, seed, budget)
+                found[job.name] = job
+    return sorted(found.values(), key=lambda job: -cost(job, manifest))
+
+
+def cost(job: Job, manifest: Manifest) -> float:
+    """Seconds that a run takes."""
+    return job.budget.longest * manifest.microseconds(job.source, job.learner) / 1e6
+
+
+def run_all(jobs: list[Job], texts: dict[str, np.ndarray], out: Path, workers: int, report: Report) -> None:
+    """Run what has not been run, on so many threads: compiled loops do not hold the interpreter's lock."""
+    stop = threading.Event()
+    pool = ThreadPoolExecutor(workers)
+    futures = [pool.submit(run, job, texts[job.source.name], out, stop, report) for job in jobs]
+    try:
+        done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        for future in done:
+            future.result()
+    finally:
+        stop.set()
+        pool.shutdown(cancel_futures=True)
+
+
+def run(job: Job, text: np.ndarray, out: Path, stop: threading.Event, report: Report) -> None:
+    """One run, from where it was left; its result is kept in a file."""
+    if kept(job, out) is not None:
+        report(job, job.budget.longest)
+        return
+    partial = out / "runs" / f"{job.name}.partial"
+    state, ledger = _left(job, partial)
+    report(job, state.steps)
+    saved, diverged = time.monotonic(), None
+    stream = text[: job.budget.longest]
+    try:
+        for following, info in job.learner.training(state, stream[state.steps :]):
+            state = following
+            ledger.add(info.bits)
+            report(job, len(info.loss))
+            if stop.is_set() or time.monotonic() - saved > SAVE_SECONDS:
+                nbt.save(partial, job.learner, state, ledger.notes())
+                saved = time.monotonic()
+            if stop.is_set():
+                raise Stopped
+    except nbt.Divergence as error:
+        diverged = error.t
+        report(job, job.budget.longest - ledger.read)
+    result = Result(repr(job.learner), ledger.reached, ledger.bits, diverged, None)
+    if job.source is ANBN and diverged is None:
+        result = result._replace(blocks=_blocks(job, state))
+        if job.seed == 0:
+            nbt.save(out / "runs" / f"{job.name}.nbt", job.learner, state, {"alphabet": streams.ANBN_ALPHABET})
+    files.write(_path(job, out), json.dumps(result._asdict()))
+    partial.unlink(missing_ok=True)
+
+
+class Ledger:
+    """The bits paid so far, noted at marks."""
+
+    def __init__(self, marks: list[int], notes: dict[str, Any] | None = None):
+        notes = notes or {"reached": [], "bits": [], "read": 0, "total": 0.0}
+        self.marks = marks
+        self.reached, self.bits = list(notes["reached"]), list(notes["bits"])
+        self.read, self.total = notes["read"], notes["total"]
+
+    def add(self, bits: np.ndarray) -> None:
+        """Take in the bits of the next characters."""
+        sums = self.total + np.cumsum(bits, dtype=float)
+        for mark in self.marks[len(self.reached) :]:
+            if mark > self.read + len(bits):
+                break
+            self.reached.append(mark)
+            self.bits.append(float(sums[mark - self.read - 1]))
+        self.read, self.total = self.read + len(bits), float(sums[-1])
+
+    def notes(self) -> dict[str, Any]:
+        return {"reached": self.reached, "bits": self.bits, "read": self.read, "total": self.total}
+
+
+def _left(job: Job, partial: Path) -> tuple[nbt.State, Ledger]:
+    """Where a run was left, or its beginning."""
+    if not partial.exists():
+        return job.learner.init(job.seed), Ledger(job.budget.marks())
+    _, state, notes = nbt.load(partial, job.learner)
+    return state, Ledger(job.budget.marks(), notes)
+
+
+def _blocks(job: Job, state: nbt.State) -> tuple[int, int]:
+    return streams.anbn_blocks(nbt.generate(job.learner, state, GENERATED, seed=job.seed))
+
+
+def _path(job: Job, out: Path) -> Path:
+    return out / "runs" / f"{job.name}.json"
+
+
+def kept(job: Job, out: Path) -> Result | None:
+    """The result of a run that has ended."""
+    path = _path(job, out)
+    if not path.exists():
+        return None
+    try:
+        return Result(**json.loads(path.read_text()))
+    except (ValueError, TypeError):
+        raise ValueError(f"{path}: not the result of a run, or damaged: remove it, and it is run again") from None
+
+
+class Line(NamedTuple):
+    """What another method pays on the same characters: over all of them, and over the last tenth (NaN: not known)."""
+
+    name: str
+    mean: float
+    last: float
+
+
+def lines_of(source: Source, text: np.ndarray, alphabet: str, out: Path) -> list[Line]:
+    """Entropies, compressors and context tree weighting on what is read once of a stream; kept in a file."""
+    path = out / "runs" / f"{source.name}-lines.json"
+    if path.exists():
+        return [Line(*line) for line in json.loads(path.read_text())]
+    symbols = text[: source.once]
+    characters = "".join(alphabet[symbol] for symbol in symbols)
+    lines = [Line(name, rate, rate) for name, rate in source.entropies.items()]
+    for name in ("gzip", "bz2", "xz"):
+        lines.append(Line(name, getattr(baselines, name)(characters), float("nan")))
+    for depth in source.contexts:
+        bits = baselines.CTW(source.symbols, depth).take(symbols)
+        lines.append(Line(f"CTW, depth {depth}", float(bits.mean()), float(bits[-(len(bits) // 10) :].mean())))
+    files.write(path, json.dumps(lines))
+    return lines
+
+
+def texts_of(
+    figures: Iterable[Figure], lengths: dict[str, int], data: Path | None
+) -> dict[str, tuple[np.ndarray, str]]:
+    """The streams that some figures need, as symbols and alphabet."""
+    sources = {figure.source.name: figure.source for figure in figures}
+    return {name: source.read(lengths[name], data) for name, source in sources.items()}
