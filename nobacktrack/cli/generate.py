@@ -30,7 +30,10 @@ def generate(
     read = [alphabet.index(letter) for letter in prime]
     drawn = nbt.generate(learner, state, length, seed=seed, temperature=temperature, prime=read)
     text = "".join(alphabet[symbol] for symbol in drawn)
-    sys.stdout.write(text + ("" if text.endswith("\n") else "\n"))
+    if notes.get("bytes"):
+        sys.stdout.buffer.write(text.encode("latin-1"))
+    else:
+        sys.stdout.write(text + ("" if text.endswith("\n") else "\n"))
     if set(alphabet) == set(nbt.streams.ANBN_ALPHABET):
         equal, blocks = nbt.streams.anbn_blocks([nbt.streams.ANBN_ALPHABET.index(letter) for letter in text])
         share = f", {equal / blocks:.1%}" if blocks else ""

@@ -63,7 +63,7 @@ Json = Annotated[
 
 
 def train(
-    stream: Annotated[Path, typer.Argument(help="A UTF-8 text file.")],
+    stream: Annotated[Path, typer.Argument(help="A UTF-8 text file, or any file with --bytes.")],
     cell: Annotated[Cell, typer.Option(help="The network.")] = Cell.leaky,
     units: Annotated[int, typer.Option(min=1, help="Units of the network.")] = 20,
     estimator: Annotated[Method, typer.Option(help="How the gradient is estimated.")] = Method.nobacktrack,
@@ -72,13 +72,14 @@ def train(
     update: Annotated[Move, typer.Option(help="How the parameters move.")] = Move.kalman,
     rate: Annotated[float, typer.Option(min=0, help="c in c / sqrt(t): the rate of sgd, the decay of kalman.")] = 0.1,
     seed: Annotated[int, typer.Option(help="Seed of the initial weights and of the signs.")] = 0,
+    octets: Annotated[bool, typer.Option("--bytes", help="Read bytes in place of characters.")] = False,
     engine: Chosen = Engine.auto,
     checkpoint: Checkpoint = None,
     checkpoint_every: Every = 1_000_000,
     json: Json = False,
 ) -> None:
     """Learn to predict the next character of a text file, in one pass, online."""
-    symbols, alphabet = _text(stream)
+    symbols, alphabet = _text(stream, octets)
     import nobacktrack as nbt
 
     cells = {
@@ -97,7 +98,7 @@ def train(
     }[estimator]()
     schedule = nbt.inverse_sqrt(rate)
     learner = nbt.Learner(system, method, nbt.Kalman(decay=schedule) if update == Move.kalman else nbt.SGD(schedule))
-    notes = {"stream": str(stream), "alphabet": alphabet}
+    notes = {"stream": str(stream), "alphabet": alphabet, "bytes": octets}
     _learn(learner, learner.init(seed), symbols, notes, engine, checkpoint, checkpoint_every, json)
 
 
@@ -116,16 +117,20 @@ def resume(
         raise ValueError(
             f"{file}: saved by a program, not by `nobacktrack train`: it does not say which text it was reading"
         )
-    symbols, alphabet = _text(stream or Path(notes["stream"]))
+    symbols, alphabet = _text(stream or Path(notes["stream"]), notes.get("bytes", False))
     if alphabet != notes["alphabet"]:
         raise ValueError(f"{stream or notes['stream']}: another alphabet than the one of {file}")
     _learn(learner, state, symbols, notes, engine, file, checkpoint_every, json)
 
 
-def _text(path: Path) -> tuple[np.ndarray, str]:
-    from ..streams import characters
+def _text(path: Path, octets: bool) -> tuple[np.ndarray, str]:
+    """Symbols and their alphabet; a byte stands as the character of its number."""
+    from .. import streams
 
-    return characters(path)
+    if not octets:
+        return streams.characters(path)
+    symbols, alphabet = streams.octets(path)
+    return symbols, alphabet.decode("latin-1")
 
 
 def _learn(

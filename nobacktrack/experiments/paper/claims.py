@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from nobacktrack.experiments.paper.figures import ANBN, OUR_DECAY, RANKS
 from nobacktrack.experiments.paper.results import Curves, Outcome, Panel
 
-HOLDS, PARTLY, FAILS = "holds", "holds in part", "does not hold here"
+HOLDS, PARTLY, FAILS, OPEN = "holds", "holds in part", "does not hold here", "not decided"
 ALIKE = 0.05  # bits: curves that differ by less are said to be alike
 RELAPSE = 0.2  # bits: a loss that rises by more is said to be unstable
 SETTLED = 10_000  # characters after which rises are counted: the last tenth is then long enough to mean something
@@ -57,9 +57,10 @@ class Mean(NamedTuple):
     def __str__(self) -> str:
         return f"{self.value:.3f} ({self.error:.3f})"
 
-    def below(self, other: Mean) -> bool:
-        """Less by more than two standard errors of the difference."""
-        return other.value - self.value > 2 * float(np.hypot(self.error, other.error))
+    def below(self, other: Mean) -> bool | None:
+        """Whether it is less, by more than two standard errors of the difference; None: it cannot be told."""
+        gap = other.value - self.value
+        return gap > 0 if abs(gap) > 2 * float(np.hypot(self.error, other.error)) else None
 
     def near(self, other: Mean, tolerance: float = ALIKE) -> bool:
         return abs(self.value - other.value) <= tolerance
@@ -127,8 +128,13 @@ def _large_rate(panels: Panels) -> Verdict:
     )
 
 
-def _whether(each: list[bool]) -> str:
-    return HOLDS if all(each) else PARTLY if any(each) else FAILS
+def _whether(each: Sequence[bool | None]) -> str:
+    """Of one thing said in several cases."""
+    if all(each):
+        return HOLDS
+    if any(each):
+        return PARTLY
+    return OPEN if any(case is None for case in each) else FAILS
 
 
 @_on("fig1")
@@ -158,7 +164,7 @@ def _small_rate(panels: Panels) -> Verdict:
         "With the small rate 0.03/√t, Euclidean NoBackTrack tracks RTRL closely, even with rank two.",
         f"At all marks after {SETTLED:,} characters the mean curve of rank 2 is within {ALIKE} bits of RTRL's.",
         HOLDS if largest["NoBackTrack, rank 2"] <= ALIKE else FAILS,
-        f"Largest difference: {_listed(list(largest), [f'{value:.4f}' for value in largest.values()])}. Last tenth, "
+        f"Largest difference: {_listed(list(largest), [f'{value:.1e}' for value in largest.values()])}. Last tenth, "
         "same "
         f"characters: {_lasts(panels['fig2'], [*_ranks(), 'RTRL'])}.",
     )
@@ -408,7 +414,7 @@ def _rescaling(panels: Panels) -> Verdict:
         "Rank 1 with its scales is below rank 1 with rho = 1 over the last tenth of the same characters, by more than "
         "two "
         "standard errors.",
-        HOLDS if scaled.below(plain) else FAILS,
+        _whether([scaled.below(plain)]),
         f"Rescaled {scaled}, not rescaled {plain}, both with the decay {OURS}.",
     )
 

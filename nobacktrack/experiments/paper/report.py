@@ -14,7 +14,7 @@ import numpy as np
 
 from nobacktrack import files
 from nobacktrack.experiments.paper import drawing
-from nobacktrack.experiments.paper.claims import FAILS, HOLDS, PARTLY, Verdict, last, verdicts
+from nobacktrack.experiments.paper.claims import FAILS, HOLDS, OPEN, PARTLY, Verdict, last, verdicts
 from nobacktrack.experiments.paper.manifest import Manifest
 from nobacktrack.experiments.paper.results import Outcome, Panel
 
@@ -107,17 +107,22 @@ def summary(panels: list[Panel], manifest: Manifest, seeds: int) -> str:
     """What was run, on what, and how long it took."""
     machine = manifest.content["machine"]
     minutes = manifest.content.get("spent", 0) / 60
+    short = (
+        " Such short runs cannot settle every sentence: that takes --full."
+        if manifest.content["scale"] == "quick"
+        else ""
+    )
     return (
         f"{manifest.content['scale']} run: {len(panels)} figures, seeds 0 to {seeds - 1}, {minutes:.1f} minutes of "
         f"training on {machine['cores']} cores ({machine['processor']}); Python {machine['python']}, nobacktrack "
-        f"{machine['nobacktrack']}, numba {machine['numba']}, numpy {machine['numpy']}, jax {machine['jax']}."
+        f"{machine['nobacktrack']}, numba {machine['numba']}, numpy {machine['numpy']}, jax {machine['jax']}.{short}"
     )
 
 
 def page(panels: list[Panel], found: list[Verdict], manifest: Manifest, seeds: int, out: Path) -> str:
     """One HTML page with all in it."""
     counts = ", ".join(
-        f"{sum(each.verdict == verdict for each in found)} {verdict}" for verdict in (HOLDS, PARTLY, FAILS)
+        f"{sum(each.verdict == verdict for each in found)} {verdict}" for verdict in (HOLDS, PARTLY, FAILS, OPEN)
     )
     body = [
         "<h1>Training recurrent networks online without backtracking: the experiments, run again</h1>",
@@ -141,7 +146,7 @@ def _overview(found: list[Verdict]) -> str:
 
 
 def _badge(verdict: Verdict) -> str:
-    kind = {HOLDS: "yes", PARTLY: "partly", FAILS: "no"}[verdict.verdict]
+    kind = {HOLDS: "yes", PARTLY: "partly", FAILS: "no", OPEN: "open"}[verdict.verdict]
     return f"<span class={kind}>{verdict.verdict}</span>"
 
 
@@ -199,7 +204,7 @@ th { color: #555; border-bottom: 1px solid #999 }
 td:first-child, th:first-child, .claims td, .claims th { text-align: left }
 .ours { color: #666; font-style: italic } .line { color: #666 }
 .claim { margin: 1em 0; padding-left: 1em; border-left: 3px solid #ddd }
-.yes, .partly, .no { white-space: nowrap; padding: 0 6px; border-radius: 3px; font-size: 13px }
-.yes { background: #d7ecd9 } .partly { background: #fbefc8 } .no { background: #f6d9d4 }
+.yes, .partly, .no, .open { white-space: nowrap; padding: 0 6px; border-radius: 3px; font-size: 13px }
+.yes { background: #d7ecd9 } .partly { background: #fbefc8 } .no { background: #f6d9d4 } .open { background: #e4e4e4 }
 code { font-size: 12px } small, .files { color: #666 }
 """
