@@ -43,6 +43,28 @@ def test_progress_and_summary_for_people(text):
     assert "TruncatedBPTT" in run.stderr
 
 
+def test_a_trained_learner_writes_text_of_its_alphabet(text, tmp_path):
+    call("train", text, "--units", 4, "--json", "--checkpoint", tmp_path / "c")
+    runs = [call("generate", tmp_path / "c", "--length", 300, "--seed", seed) for seed in (0, 0, 1)]
+    assert runs[0].stdout == runs[1].stdout != runs[2].stdout
+    assert set(runs[0].stdout) <= set(text.read_text())
+    assert 300 <= len(runs[0].stdout) <= 301
+    assert "blocks with n_a = n_b" in runs[0].stderr
+    wrong = call("generate", tmp_path / "c", "--prime", "abc", ok=False)
+    assert wrong.returncode == 2
+    assert "'c' is not among the 3 characters" in wrong.stderr
+
+
+def test_bytes_are_read_and_written(tmp_path):
+    (tmp_path / "b").write_bytes(b"\xff\x00\xfe" * 2000)
+    call("train", tmp_path / "b", "--bytes", "--units", 4, "--json", "--checkpoint", tmp_path / "c")
+    call("resume", tmp_path / "c", "--json")
+    command = [sys.executable, "-m", "nobacktrack", "generate", str(tmp_path / "c"), "--length", "50"]
+    written = subprocess.run(command, capture_output=True, check=True).stdout
+    assert len(written) == 50
+    assert set(written) <= {0xFF, 0x00, 0xFE}
+
+
 def test_engines_by_name(text):
     for engine in ("jax", "fused"):
         assert json.loads(call("train", text, "--units", 4, "--engine", engine, "--json").stdout)["engine"] == engine
@@ -72,16 +94,30 @@ def test_bench_in_one_table_and_as_json():
         (["train", "{text}", "--cell", "cat"], "cell"),
         (["resume", "{text}"], "not a checkpoint"),
         (["resume", "{saved}"], "saved by a program"),
+        (["generate", "{text}"], "not a checkpoint"),
+        (["generate", "{saved}"], "which characters"),
+        (["reproduce", "fig7"], "figure 'fig7': there are fig1, fig2, fig3, fig4, fig5, fig6 and all"),
+        (["reproduce", "--quick", "--full"], "not both"),
+        (["reproduce", "fig6", "--data", "missing.txt", "--out", "{folder}/out"], "missing.txt: no such file"),
+        (["reproduce", "fig6", "--data", "{text}", "--out", "{folder}/out"], "6,000 bytes, sha256"),
+        (["reproduce", "fig6", "--data", "{folder}", "--out", "{folder}/out"], "neither shakespeare.txt nor"),
+        (["reproduce", "fig2", "--out", "{text}/out"], "Not a directory"),
+        (
+            ["reproduce", "fig2", "--out", "{folder}/out", "--manifest", "missing.json"],
+            "missing.json: no such manifest",
+        ),
+        (["reproduce", "fig2", "--out", "{folder}/out", "--manifest", "{text}"], "not a manifest"),
     ],
 )
 def test_a_mistake_is_a_clear_line_and_exit_code_2(arguments, message, text):
     saved = text.with_name("saved.nbt")
     learner = nbt.Learner(nbt.RNN(units=3, symbols=3), nbt.NoBackTrack(), nbt.SGD(0.1))
     nbt.save(saved, learner, learner.init(0))
-    run = call(*(a.format(text=text, saved=saved) for a in arguments), ok=False)
+    run = call(*(a.format(text=text, saved=saved, folder=text.parent) for a in arguments), ok=False)
     assert run.returncode == 2
     assert message in run.stderr
     assert "Traceback" not in run.stderr
+    assert not (text.parent / "out").exists()
 
 
 def test_help_does_not_import_jax():

@@ -19,3 +19,14 @@ def checked(symbols: Any, size: int) -> np.ndarray:
         index = int(np.argmax(bad))
         raise ValueError(f"symbols at index {index}: {symbols[index]} is not in 0 .. {size - 1}")
     return symbols
+
+
+def numbered(data: Any) -> np.ndarray:
+    """A text or bytes as symbols, in the order of the alphabet; symbols as they are."""
+    if isinstance(data, str):
+        data = np.frombuffer(data.encode("utf-32-le"), np.uint32)
+    elif isinstance(data, bytes):
+        data = np.frombuffer(data, np.uint8)
+    else:
+        return checked(data, 2**31)
+    return checked(np.unique(data, return_inverse=True)[1], 2**31)

@@ -3,7 +3,8 @@
 A symbol is a sequence of binary choices: which half of what is left of the alphabet it is in. Each choice has a binary
 context tree of its own, whose contexts are the last 0, 1, ..., D symbols. A node knows how often each branch was taken
 in its context, and beta = Pe / Pc, the ratio of what its own estimator and its children gave to all that it has seen.
-Nodes lie in one hash table; where it may not grow any more, a path ends at the last node that it has.
+Nodes lie in one hash table; where it may not grow any more, a path ends at the last node that it has. A node is known
+by 63 bits of a hash of its choice and context: that two of ten million share them has a chance of some 1e-5.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from ..compiled import entry, kernel
 from ..configuration import at_least
-from .alphabet import checked
+from .alphabet import checked, numbered
 
 NODE = np.dtype([("key", np.uint64), ("counts", np.uint32, 2), ("beta", np.float64), ("exponent", np.int64)])
 LEAST_SLOTS = 1 << 12
@@ -23,6 +24,7 @@ FULLNESS = 0.8
 _M1, _M2, _GOLDEN = (np.uint64(x) for x in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0x9E3779B97F4A7C15))
 _30, _27, _31 = (np.uint64(x) for x in (30, 27, 31))
 _EMPTY, _ONE = np.uint64(0), np.uint64(1)
+_MOST, _TWO = np.uint32(2**32 - 1), np.uint32(2)  # both counts of a node are halved where one has reached the most
 # beta is a number within these bounds times LARGE^exponent: a node that has seen a long stream would overflow. The
 # number is >= 1 where the exponent is positive, <= 1 where it is negative, so that beta is then as good as 1/0 or 0.
 _LARGE, _SMALL = 2.0**256, 2.0**-256
@@ -49,6 +51,11 @@ class CTW:
 
     def __repr__(self) -> str:
         return f"CTW(symbols={self.symbols}, depth={self.depth}, pseudocount={self.pseudocount:g}, nodes={self.nodes})"
+
+    @property
+    def full(self) -> bool:
+        """Whether no more nodes can be added: contexts that are new then end early."""
+        return not self._growable() and self.nodes >= FULLNESS * len(self._table)
 
     @property
     def bytes(self) -> int:
@@ -83,11 +90,13 @@ class CTW:
         self._table = larger
 
 
-def ctw(symbols: Any, depth: int = 6, *, pseudocount: float = 1 / 5, memory: int = 1 << 30) -> float:
-    """Bits per character of context tree weighting on a stream, each symbol predicted from those before it."""
-    symbols = np.asarray(symbols)
-    size = int(symbols.max()) + 1 if symbols.size else 2
-    return float(CTW(max(2, size), depth, pseudocount=pseudocount, memory=memory).take(symbols).mean())
+def ctw(data: Any, depth: int = 6, *, pseudocount: float = 1 / 5, memory: int = 1 << 30) -> float:
+    """Bits per character of context tree weighting on a text, on bytes, or on symbols, each predicted from those
+    before it.
+    """
+    symbols = numbered(data)
+    size = max(2, int(symbols.max()) + 1)
+    return float(CTW(size, depth, pseudocount=pseudocount, memory=memory).take(symbols).mean())
 
 
 @kernel
@@ -102,7 +111,7 @@ def _mixed(x: Any) -> Any:
 def _slot(table: Any, key: Any) -> Any:
     """Where a key is, or the empty place where it would be."""
     mask = np.uint64(table.size - 1)
-    i = key & mask
+    i = (key >> _ONE) & mask  # the last bit of a key is always set
     while table[i]["key"] != key and table[i]["key"] != _EMPTY:
         i = (i + _ONE) & mask
     return i
@@ -175,6 +184,8 @@ def _code(table: Any, slots: Any, last: int, branch: int, pseudocount: float) ->
             elif node["exponent"] > 0:
                 p = own
             _scale(node, own / below)
+        if counts[branch] == _MOST:
+            counts[0], counts[1] = counts[0] // _TWO, counts[1] // _TWO
         counts[branch] += np.uint32(1)
     return p
 

@@ -24,6 +24,7 @@ def generate(
     alphabet = notes.get("alphabet")
     if alphabet is None:
         raise ValueError(f"{file}: it does not say which characters its symbols are")
+    prime = prime.encode().decode("latin-1") if notes.get("bytes") else prime
     strange = [letter for letter in prime if letter not in alphabet]
     if strange:
         raise ValueError(f"prime: {strange[0]!r} is not among the {len(alphabet)} characters that it was trained on")

@@ -117,9 +117,12 @@ def resume(
         raise ValueError(
             f"{file}: saved by a program, not by `nobacktrack train`: it does not say which text it was reading"
         )
-    symbols, alphabet = _text(stream or Path(notes["stream"]), notes.get("bytes", False))
+    path = stream or (Path(notes["stream"]) if "stream" in notes else None)
+    if path is None:
+        raise ValueError(f"{file}: it does not say which text it was reading: give one by --stream")
+    symbols, alphabet = _text(path, notes.get("bytes", False))
     if alphabet != notes["alphabet"]:
-        raise ValueError(f"{stream or notes['stream']}: another alphabet than the one of {file}")
+        raise ValueError(f"{path}: another alphabet than the one of {file}")
     _learn(learner, state, symbols, notes, engine, file, checkpoint_every, json)
 
 

@@ -5,10 +5,11 @@ pinned download; the library does not carry the text.
 from __future__ import annotations
 
 import hashlib
+import http.client
 import io
 import os
-import urllib.error
 import urllib.request
+import warnings
 import zipfile
 from pathlib import Path
 from typing import NamedTuple
@@ -41,8 +42,8 @@ ADDRESS = "https://raw.githubusercontent.com/tmgreenside/CPSC_475/51d1a31a264ff9
 def shakespeare(path: str | Path | None = None, *, download: bool = True) -> tuple[np.ndarray, str]:
     """Shakespeare's works as symbols, and their alphabet: 5,662,716 characters, 93 symbols.
 
-    `path` is the text or a folder that holds it; without one, the folder $NOBACKTRACK_DATA and the user's cache are
-    looked into, and what is found nowhere is downloaded into the cache.
+    `path`, or else $NOBACKTRACK_DATA, is the text or a folder that holds it; without either, it is in the user's
+    cache, or is downloaded there.
     """
     return symbols_of(works(found(path, download)), "the works of Shakespeare")
 
@@ -55,8 +56,11 @@ def found(path: str | Path | None = None, download: bool = True) -> bytes:
     if not download:
         raise FileNotFoundError(_missing("it was not to be downloaded"))
     text = _unpacked(_downloaded())
-    files.data().mkdir(parents=True, exist_ok=True)
-    files.write(files.data() / NAMES[0], text)
+    try:
+        files.data().mkdir(parents=True, exist_ok=True)
+        files.write(files.data() / NAMES[0], text)
+    except OSError as error:
+        warnings.warn(f"the works of Shakespeare are not kept, and will be downloaded again: {error}", stacklevel=3)
     return text
 
 
@@ -76,10 +80,9 @@ def _line(lines: list[str], mark: str) -> int:
 
 def _place(path: str | Path | None) -> Path | None:
     """The file to read; None where there is none and none was named."""
-    if path is None:
-        folders = [Path(os.environ["NOBACKTRACK_DATA"])] if "NOBACKTRACK_DATA" in os.environ else []
-        places = (folder / name for folder in (*folders, files.data()) for name in NAMES)
-        return next((place for place in places if place.is_file()), None)
+    path = path or os.environ.get("NOBACKTRACK_DATA")
+    if not path:
+        return next((files.data() / name for name in NAMES if (files.data() / name).is_file()), None)
     path = Path(path)
     if path.is_dir():
         inside = next((path / name for name in NAMES if (path / name).is_file()), None)
@@ -110,8 +113,8 @@ def _downloaded() -> bytes:
                 answer, ARCHIVE.size, description="downloading Shakespeare", console=Console(stderr=True)
             ) as reader,
         ):
-            content = reader.read()
-    except (urllib.error.URLError, OSError) as error:
+            content = b"".join(iter(lambda: reader.read(1 << 16), b""))
+    except (http.client.HTTPException, OSError) as error:
         raise OSError(_missing(f"the download failed ({getattr(error, 'reason', error)})")) from None
     if not ARCHIVE.matches(content):
         raise ValueError(
@@ -129,5 +132,5 @@ def _unpacked(archive: bytes) -> bytes:
 def _missing(why: str) -> str:
     return (
         f"the works of Shakespeare are not here, and {why}: give the path of the text (Project Gutenberg's 100-0.txt "
-        f"of June 2018, {EBOOK.size:,} bytes) or of its folder, or name the folder in NOBACKTRACK_DATA"
+        f"of June 2018, {EBOOK.size:,} bytes) or of its folder, or name either in NOBACKTRACK_DATA"
     )

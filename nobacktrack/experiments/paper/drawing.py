@@ -4,6 +4,7 @@ the same time and over the same characters.
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter
 
 from nobacktrack import files
+from nobacktrack.experiments.paper.figures import UNITS
 from nobacktrack.experiments.paper.results import Curves, Panel
 
 FIRST = 1000  # characters from which curves are shown
-SETTLED = 5000  # and from which the axis makes room for the last tenth
+ROOM = 5000  # and from which the axis makes room for what they show over the last tenth
 # Colours that stay apart in grey, each with a marker and a dash of its own (Okabe and Ito's).
 STYLES = (
     ("#000000", "o", "-"),
@@ -60,10 +62,9 @@ def draw(panel: Panel, out: Path) -> list[Path]:
 
 
 def _save(fig: Any, path: Path) -> None:
-    hidden = path.with_name(f".{path.name}")
-    fig.savefig(hidden, dpi=120, format=path.suffix[1:], metadata={"Date": None} if path.suffix == ".svg" else None)
-    files.write(path, hidden.read_bytes())
-    hidden.unlink()
+    image = io.BytesIO()
+    fig.savefig(image, dpi=120, format=path.suffix[1:], metadata={"Date": None} if path.suffix == ".svg" else None)
+    files.write(path, image.getvalue())
 
 
 def styles(panel: Panel) -> dict[str, Any]:
@@ -103,7 +104,7 @@ def _curve(axes: Any, curves: Curves, values: np.ndarray, look: Any, name: str, 
     marks, values = marks[alive], values[:, alive]
     if not marks.size:
         return
-    mean, spread = values.mean(axis=0), values.std(axis=0)
+    mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1 if len(values) > 1 else 0)
     axes.fill_between(marks, mean - spread, mean + spread, color=colour, alpha=0.07 if thin else 0.13, linewidth=0)
     axes.plot(
         marks,
@@ -136,7 +137,7 @@ def _level(axes: Any, name: str, level: float, shift: float) -> None:
 
 def _limits(panel: Panel, statistic: str) -> tuple[float, float]:
     """From below the lowest curve or line to what the methods pay after some thousand characters."""
-    begin = SETTLED if statistic == "recent" else 2 * FIRST
+    begin = ROOM if statistic == "recent" else 2 * FIRST
     found = [getattr(outcome, budget) for outcome in panel.outcomes.values() for budget in ("time", "characters")]
     values = [getattr(curves, statistic)[:, curves.marks >= begin] for curves in found]
     means = np.concatenate([each.mean(axis=0) for each in values])
@@ -146,7 +147,7 @@ def _limits(panel: Panel, statistic: str) -> tuple[float, float]:
 
 
 def _label(fig: Any, axes: Any, panel: Panel) -> None:
-    fig.suptitle(f"{panel.figure.title}: {panel.figure.source.title}, 20 units", fontsize=11)
+    fig.suptitle(f"{panel.figure.title}: {panel.figure.source.title}, {UNITS} units", fontsize=11)
     axes[0, 0].set(title=f"the same time: {panel.seconds:.3g} s a run", ylabel="bits per character, all so far")
     characters = next(iter(panel.outcomes.values())).budget.characters
     axes[0, 1].set(title=f"the same characters: {characters:,}")

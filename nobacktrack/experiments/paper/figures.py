@@ -51,9 +51,6 @@ class Figure(NamedTuple):
     source: Source
     methods: tuple[Method, ...]
 
-    def method(self, name: str) -> Method:
-        return next(method for method in self.methods if method.name == name)
-
 
 def _music(length: int, _: Path | None) -> tuple[np.ndarray, str]:
     return streams.cycle(streams.music(length=MUSIC_FILE, seed=0), length), streams.MUSIC_ALPHABET
@@ -103,6 +100,12 @@ def _euclidean(
     )
 
 
+def _held(system: Any, rate: float) -> Method:
+    """phi alone is trained: what the curves owe to theta."""
+    update = nbt.Apart(theta=nbt.SGD(0.0), phi=nbt.SGD(nbt.inverse_sqrt(rate)))
+    return Method("theta held", nbt.Learner(system, nbt.NoBackTrack(), update), ours=True)
+
+
 def _kalman(system: Any, name: str, estimator: Any, decay: float = 1.0, *, ours: bool = False) -> Method:
     suffix = "" if decay == 1 else f", {decay:g}/√t"
     learner = nbt.Learner(system, estimator, nbt.Kalman(decay=nbt.inverse_sqrt(decay)))
@@ -130,7 +133,7 @@ def _figures() -> tuple[Figure, ...]:
             MUSIC,
             (*_euclidean(music, 1.0), *_euclidean(music, 3.0, (1, 10), ", 3/√t", ours=True)),
         ),
-        Figure("fig2", "Euclidean NoBackTrack, rate 0.03/√t", MUSIC, _euclidean(music, 0.03)),
+        Figure("fig2", "Euclidean NoBackTrack, rate 0.03/√t", MUSIC, (*_euclidean(music, 0.03), _held(music, 0.03))),
         Figure(
             "fig3",
             "Kalman NoBackTrack",

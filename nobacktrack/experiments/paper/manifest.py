@@ -25,6 +25,7 @@ from nobacktrack.streams.items import Series
 FORMAT = 1
 ROUNDS, SECONDS = 5, 0.06
 LEAST_MARK = 100
+VERSIONS = ("nobacktrack", "numba", "numpy", "jax")
 
 
 class Scale(NamedTuple):
@@ -37,7 +38,6 @@ class Scale(NamedTuple):
 
 QUICK = Scale("quick", {"music": 200_000, "anbn": 300_000, "shakespeare": 200_000}, 3)
 FULL = Scale("full", {"music": 1_000_000, "anbn": 1_000_000, "shakespeare": 5_662_716}, 6)
-SCALES = {scale.name: scale for scale in (QUICK, FULL)}
 
 
 class Budget(NamedTuple):
@@ -62,50 +62,55 @@ def marks_to(end: int) -> list[int]:
 
 
 class Manifest:
-    """What a folder of runs was made with: it is made once, then read."""
+    """What a folder of runs was made with: it is made once, then read; `budgets` is the manifest of another run, to go
+    as far as that one.
+    """
 
-    def __init__(self, out: Path, scale: Scale):
+    def __init__(self, out: Path, scale: Scale, budgets: Path | None = None):
         self.path = out / "manifest.json"
         self.content: dict[str, Any] = {
             "format": FORMAT,
             "scale": scale.name,
             "characters": scale.characters,
             "machine": machine(),
+            "calibrated_on": machine(),
             "seconds": {},
             "microseconds": {},
+            "spent": 0.0,
         }
+        if budgets is not None:
+            other = _checked(budgets, scale)
+            self.content |= {name: other[name] for name in ("calibrated_on", "seconds", "microseconds")}
         if self.path.exists():
-            self.content = self.check(self.path, scale)
+            self._continue(_checked(self.path, scale), budgets is not None)
 
-    @staticmethod
-    def check(path: Path, scale: Scale) -> dict[str, Any]:
-        """The content of a manifest; a ValueError where it is not of a run of this kind."""
-        try:
-            found = json.loads(path.read_text())
-            fits = (found["format"], found["scale"], found["characters"]) == (FORMAT, scale.name, scale.characters)
-        except (ValueError, KeyError, TypeError):
-            raise ValueError(f"{path}: not a manifest, or damaged") from None
-        if not fits:
-            raise ValueError(f"{path}: of a run of another kind ({found['scale']}); choose another folder")
-        return found
+    def _continue(self, found: dict[str, Any], given: bool) -> None:
+        """Go on with what is in the folder, if it was made by the same versions, and as far as is asked."""
+        versions = {name: (found["machine"].get(name), self.content["machine"][name]) for name in VERSIONS}
+        for name, (then, now) in versions.items():
+            if then != now:
+                raise ValueError(f"{self.path}: made with {name} {then}, this is {now}; choose another folder")
+        if given and any(found[name] != self.content[name] for name in ("seconds", "microseconds")):
+            raise ValueError(f"{self.path}: the runs of this folder go as far as another manifest says")
+        self.content = found
 
     def write(self) -> None:
         files.write(self.path, json.dumps(self.content, indent=1))
 
     def spend(self, seconds: float) -> None:
         """Add to the time that the runs of this folder have taken."""
-        self.content["spent"] = round(self.content.get("spent", 0) + seconds, 1)
+        self.content["spent"] = round(self.content["spent"] + seconds, 1)
         self.write()
 
     def calibrate(self, source: Source, stream: np.ndarray, say: Callable[[str], Any]) -> None:
-        """Measure the speeds of all methods on a stream, in turn, unless it was done."""
-        if source.name in self.content["seconds"]:
+        """Measure the speeds of all methods on a stream, in turn, but for those that are known."""
+        known = self.content["microseconds"].setdefault(source.name, {})
+        kinds = {kind(learner): learner for learner in learners_on(source) if kind(learner) not in known}
+        if not kinds:
             return
-        kinds = {kind(learner): learner for learner in learners_on(source)}
-        speeds = _speeds(kinds, stream, lambda name: say(f"{source.title}, {name}"))
-        reference = speeds[kind(reference_on(source))]
-        self.content["microseconds"][source.name] = speeds
-        self.content["seconds"][source.name] = self.content["characters"][source.name] * reference / 1e6
+        known |= _speeds(kinds, stream, lambda name: say(f"{source.title}, {name}"))
+        seconds = self.content["characters"][source.name] * known[kind(reference_on(source))] / 1e6
+        self.content["seconds"].setdefault(source.name, seconds)
         self.write()
 
     def microseconds(self, source: Source, learner: nbt.Learner) -> float:
@@ -118,6 +123,23 @@ class Manifest:
         return Budget(
             round(seconds / self.microseconds(source, learner) * 1e6), self.content["characters"][source.name]
         )
+
+
+def _checked(path: Path, scale: Scale) -> dict[str, Any]:
+    """The content of a manifest; a ValueError where it is not of a run of this kind."""
+    try:
+        found = json.loads(path.read_text())
+        kind_of_run = found["format"], found["scale"], found["characters"]
+        whole = all(isinstance(found[name], dict) for name in ("machine", "calibrated_on", "seconds", "microseconds"))
+    except (ValueError, KeyError, TypeError):
+        whole, kind_of_run, found = False, None, {}
+    if not whole:
+        raise ValueError(f"{path}: not a manifest, or damaged")
+    if kind_of_run != (FORMAT, scale.name, scale.characters):
+        raise ValueError(
+            f"{path}: of a run of another kind ({found['scale']}, not {scale.name}), or of another version"
+        )
+    return found
 
 
 def machine() -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from pathlib import Path
@@ -42,8 +41,11 @@ def reproduce(
     """Run the figures and write their report: the page."""
     sources = {figure.source.name: figure.source for figure in figures}
     beginnings = {name: source.read(scale.characters[name], data) for name, source in sources.items()}
-    _prepare(out, budgets, scale)
-    manifest = Manifest(out, scale)
+    if budgets is not None and not budgets.is_file():
+        raise FileNotFoundError(f"{budgets}: no such manifest")
+    manifest = Manifest(out, scale, budgets)
+    (out / "runs").mkdir(parents=True, exist_ok=True)
+    files.write(out / "runs" / "README", "Results of single runs; what is here is not run again.\n")
     with console.status("measuring speeds") as status:
         for name, source in sources.items():
             manifest.calibrate(source, beginnings[name][0], lambda text: status.update(f"measuring speeds: {text}"))
@@ -59,18 +61,6 @@ def reproduce(
         manifest.spend(time.monotonic() - began)
     with console.status("drawing"):
         return report.write([_panel(figure, seeds, manifest, lines, out) for figure in figures], manifest, seeds, out)
-
-
-def _prepare(out: Path, budgets: Path | None, scale: Scale) -> None:
-    """Make the folder, and see that it can be written; take over the budgets of another run, where asked."""
-    if budgets is not None:
-        if not budgets.is_file():
-            raise FileNotFoundError(f"{budgets}: no such manifest")
-        Manifest.check(budgets, scale)
-    (out / "runs").mkdir(parents=True, exist_ok=True)
-    files.write(out / "runs" / "README", "Results of single runs; what is here is not run again.\n")
-    if budgets is not None and not (out / "manifest.json").exists():
-        shutil.copy(budgets, out / "manifest.json")
 
 
 def _run(jobs: list[Job], texts: Texts, out: Path, workers: int, manifest: Manifest, console: Console) -> None:

@@ -29,19 +29,22 @@ class Curves(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A method: its curves in the same time and over the same characters, its cost, and what its learners made."""
+    """A method: its curves in the same time and over the same characters, its cost, how many seeds it had and how many
+    of them diverged, and what its learners made.
+    """
 
     time: Curves
     characters: Curves
     microseconds: float
     budget: Budget
     seeds: int
+    diverged: int
     blocks: tuple[int, int] | None
 
     @property
-    def diverged(self) -> int:
-        """How many seeds did not come to the end."""
-        return self.seeds - len(self.characters.last)
+    def longest(self) -> Curves:
+        """The longer of its two curves."""
+        return max(self.time, self.characters, key=lambda curves: curves.marks[-1])
 
 
 class Panel(NamedTuple):
@@ -76,6 +79,7 @@ def outcome(found: list[Result], budget: Budget, microseconds: float) -> Outcome
         microseconds,
         budget,
         len(found),
+        sum(each.diverged is not None for each in found),
         (int(made[0]), int(made[1])) if made[1] else None,
     )
 

@@ -162,18 +162,16 @@ def _path(job: Job, out: Path) -> Path:
 def kept(job: Job, out: Path) -> Result | None:
     """The result of a run that has ended."""
     path = _path(job, out)
-    if not path.exists():
-        return None
-    try:
-        return Result(**json.loads(path.read_text()))
-    except (ValueError, TypeError):
-        raise ValueError(f"{path}: not the result of a run, or damaged: remove it, and it is run again") from None
+    return Result(**_read(path)) if path.exists() else None
 
 
 class Line(NamedTuple):
-    """What another method pays on the same characters: over all of them, and over the last tenth (NaN: not known)."""
+    """What another method pays on the first characters of a stream: how many, over all of them, and over their last
+    tenth (NaN where there is no such thing).
+    """
 
     name: str
+    characters: int
     mean: float
     last: float
 
@@ -182,22 +180,22 @@ def lines_of(source: Source, text: np.ndarray, alphabet: str, out: Path) -> list
     """Entropies, compressors and context tree weighting on what is read once of a stream; kept in a file."""
     path = out / "runs" / f"{source.name}-lines.json"
     if path.exists():
-        return [Line(*line) for line in json.loads(path.read_text())]
+        return [Line(**line) if line["last"] is not None else Line(**line | {"last": np.nan}) for line in _read(path)]
     symbols = text[: source.once]
-    characters = "".join(alphabet[symbol] for symbol in symbols)
-    lines = [Line(name, rate, rate) for name, rate in source.entropies.items()]
+    count, characters = len(symbols), "".join(alphabet[symbol] for symbol in symbols)
+    lines = [Line(name, count, float(rate), float(rate)) for name, rate in source.entropies.items()]
     for name in ("gzip", "bz2", "xz"):
-        lines.append(Line(name, getattr(baselines, name)(characters), float("nan")))
+        lines.append(Line(name, count, getattr(baselines, name)(characters), float("nan")))
     for depth in source.contexts:
         bits = baselines.CTW(source.symbols, depth).take(symbols)
-        lines.append(Line(f"CTW, depth {depth}", float(bits.mean()), float(bits[-(len(bits) // 10) :].mean())))
-    files.write(path, json.dumps(lines))
+        lines.append(Line(f"CTW, depth {depth}", count, float(bits.mean()), float(bits[-(count // 10) :].mean())))
+    kept_lines = [line._asdict() | {"last": line.last if np.isfinite(line.last) else None} for line in lines]
+    files.write(path, json.dumps(kept_lines))
     return lines
 
 
-def texts_of(
-    figures: Iterable[Figure], lengths: dict[str, int], data: Path | None
-) -> dict[str, tuple[np.ndarray, str]]:
-    """The streams that some figures need, as symbols and alphabet."""
-    sources = {figure.source.name: figure.source for figure in figures}
-    return {name: source.read(lengths[name], data) for name, source in sources.items()}
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except ValueError:
+        raise ValueError(f"{path}: damaged: remove it, and it is made again") from None
