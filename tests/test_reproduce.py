@@ -317,6 +317,7 @@ YES, PARTLY, NO, OPEN = "holds", "holds in part", "does not hold here", "not dec
         ("clearly outperforms", {"fig5 BPTT(15) characters": 0.5}, OPEN),
         ("clearly outperforms", {"fig5 NoBackTrack, rank 1, Kalman": 0.5}, PARTLY),
         ("clearly outperforms", {"fig5 NoBackTrack, rank 1, Kalman": 1.5}, NO),
+        ("clearly outperforms", {f"fig5 NoBackTrack, rank {k}, {OURS}": 0.5 for k in (1, 10)}, PARTLY),
         ("independent n and p", {}, YES),
         ("independent n and p", {"fig5 BPTT(15) time": 0.15}, NO),
         ("no longer decreases", {}, PARTLY),
@@ -372,6 +373,16 @@ def test_a_loss_that_jumps_is_unstable():
     ended = found["fig3"].outcomes["RTRL, Kalman"]._replace(diverged=1)
     found["fig3"].outcomes["RTRL, Kalman"] = ended
     assert verdict_on("fully fixes", found) == NO
+
+
+def test_instability_at_a_larger_rate_is_a_part_of_it():
+    found = panels({})
+    for name in claims.FASTER[:-1]:
+        found["fig1"].outcomes[name].longest.recent[0, -3] += 0.5
+    assert verdict_on("instabilities", found) == PARTLY
+    assert verdict_on("fully fixes", found) == YES
+    found["fig1"].outcomes["RTRL, 3/√t"].longest.recent[0, -3] += 0.5  # then it is not the noise
+    assert verdict_on("instabilities", found) == NO
 
 
 def test_verdicts_are_given_where_their_figures_are():

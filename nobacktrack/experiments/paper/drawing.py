@@ -84,7 +84,7 @@ def _plot(axes: Any, panel: Panel, budget: str, statistic: str) -> None:
     axes.grid(alpha=0.2)
     shift, below = 0.0, -np.inf
     for name, level in sorted(_levels(panel, statistic).items(), key=lambda item: item[1]):
-        shift = shift + 0.18 if level - below < 0.035 * (high - low) else 0.0  # names that would overlap stand apart
+        shift = shift + 0.18 if level - below < 0.05 * (high - low) else 0.0  # names that would overlap stand apart
         below = level
         _level(axes, name, level, shift)
 
@@ -132,6 +132,7 @@ def _level(axes: Any, name: str, level: float, shift: float) -> None:
         fontsize=7.5,
         color="0.25",
         annotation_clip=True,
+        bbox={"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 0.6},
     )
 
 
