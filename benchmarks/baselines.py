@@ -4,6 +4,7 @@ and by Monte Carlo. `python benchmarks/baselines.py [FOLDER WITH shakespeare.txt
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 import time
@@ -80,14 +81,15 @@ def main(folder: Path | None = None) -> None:
     for text in texts(folder):
         rates = (f"{compress.__name__} {compress(text.content):.4f}" for compress in (gzip, bz2, xz))
         print(f"{text.name}: {', '.join(rates)} bits per byte")
-        for depth in text.depths:
+        for depth, bound in itertools.product(text.depths, (math.inf, 1e4)):
             CTW(text.size, depth).take(text.symbols[:1000])  # compiled
-            model, began = CTW(text.size, depth), time.perf_counter()
+            model, began = CTW(text.size, depth, bound=bound), time.perf_counter()
             bits = model.take(text.symbols)
             speed = len(bits) / (time.perf_counter() - began)
             print(
-                f"    CTW, depth {depth}: {bits.mean():.4f}, last tenth {bits[-len(bits) // 10 :].mean():.4f}; "
-                f"{speed:,.0f} characters a second, {model.nodes:,} nodes, {model.bytes >> 20} MB"
+                f"    CTW, depth {depth}{'' if bound == math.inf else f', beta within {bound:g}'}: {bits.mean():.4f}, "
+                f"last tenth {bits[-len(bits) // 10 :].mean():.4f}; {speed:,.0f} characters a second, "
+                f"{model.nodes:,} nodes, {model.bytes >> 20} MB"
             )
 
 

@@ -109,6 +109,17 @@ def in_logarithms(symbols, pseudocount):
     return bits, min(seen), seen[-1]
 
 
+def test_a_bounded_weight_changes_its_mind_sooner():
+    """After a long stream of order one, coins: the bounded mixture forgets sooner that order one was better."""
+    symbols = np.concatenate([np.arange(4000) % 2, np.zeros(500, int)])
+    exact, bounded = (CTW(2, depth=1, bound=bound).take(symbols) for bound in (math.inf, 16.0))
+    assert bounded[4000:].sum() < exact[4000:].sum() - 5
+    assert exact[:2000].sum() <= bounded[:2000].sum() + 1e-9
+    model = CTW(2, depth=1, bound=16.0)
+    model.take(symbols)
+    assert model._table["beta"][model._table["key"] > 0].max() <= 16
+
+
 def test_counts_at_their_largest_are_halved():
     model = CTW(2, depth=0)
     model.take([0, 1])
@@ -158,6 +169,7 @@ def test_symbols_text_and_bytes_are_the_same_to_a_baseline():
         (lambda: CTW(2, depth=-1), "depth"),
         (lambda: CTW(2, pseudocount=0), "pseudocount"),
         (lambda: CTW(2, memory=100), "memory"),
+        (lambda: CTW(2, bound=1.0), "bound"),
         (lambda: CTW(2).take([0, 1, 2]), "index 2: 2 is not in 0 .. 1"),
         (lambda: CTW(2).take([0.5]), "integers"),
         (lambda: ctw([]), "integers"),

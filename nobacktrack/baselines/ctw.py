@@ -9,6 +9,7 @@ by 63 bits of a hash of its choice and context: that two of ten million share th
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -34,16 +35,27 @@ class CTW:
     """A context tree weighting model of a stream over `symbols` symbols, in at most `memory` bytes.
 
     `pseudocount` is how often each branch of a choice is taken to have been seen before: 1/2 makes the estimator of
-    Krichevsky and Trofimov; less suits large alphabets, where most choices are certain.
+    Krichevsky and Trofimov; less suits large alphabets, where most choices are certain. With a `bound`, beta is kept
+    within [1/bound, bound]: no longer the exact mixture, but one that changes its mind sooner, as texts do.
     """
 
-    def __init__(self, symbols: int, depth: int = 6, *, pseudocount: float = 1 / 5, memory: int = 1 << 30):
+    def __init__(
+        self,
+        symbols: int,
+        depth: int = 6,
+        *,
+        pseudocount: float = 1 / 5,
+        bound: float = math.inf,
+        memory: int = 1 << 30,
+    ):
         self.symbols = at_least("symbols", symbols, 2)
         self.depth = at_least("depth", depth, 0)
         self.memory = at_least("memory", memory, 2 * LEAST_SLOTS * NODE.itemsize)
-        if not 0 < pseudocount < np.inf:
+        if not 0 < pseudocount < math.inf:
             raise ValueError(f"pseudocount must be a finite number > 0, not {pseudocount!r}")
-        self.pseudocount = float(pseudocount)
+        if not bound > 1:
+            raise ValueError(f"bound must be a number > 1, not {bound!r}")
+        self.pseudocount, self.bound = float(pseudocount), float(bound)
         self.nodes = 0
         self._table = np.zeros(LEAST_SLOTS, NODE)
         self._past = np.full(self.depth, symbols, np.int64)  # the latest first; before the stream, a symbol of its own
@@ -69,9 +81,8 @@ class CTW:
         begin = 0
         while begin < len(symbols):
             model = self._table, self._past, *self._path
-            begin, self.nodes = code_symbols(
-                model, symbols, bits, begin, self.nodes, self._growable(), self.pseudocount, self.symbols
-            )
+            settings = self.symbols, self.pseudocount, self.bound
+            begin, self.nodes = code_symbols(model, settings, symbols, bits, begin, self.nodes, self._growable())
             if begin < len(symbols):
                 self._grow()
         return bits
@@ -126,10 +137,11 @@ def move_nodes(table: Any, larger: Any) -> None:
 
 @entry
 def code_symbols(
-    model: Any, symbols: Any, bits: Any, begin: int, nodes: int, growable: bool, pseudocount: float, size: int
+    model: Any, settings: Any, symbols: Any, bits: Any, begin: int, nodes: int, growable: bool
 ) -> tuple[int, int]:
     """Code symbols from `begin` on, until the table should grow: how far it came, and how many nodes there are."""
     table, past, slots, contexts = model
+    size, pseudocount, bound = settings
     depth = past.size
     most = (depth + 1) * (np.log2(size) + 1)  # no symbol makes more nodes than this
     for t in range(begin, symbols.size):
@@ -143,7 +155,7 @@ def code_symbols(
             split = (low + high + 1) // 2
             branch = 1 if symbols[t] >= split else 0
             last, nodes = _find_path(table, contexts, slots, split, nodes)
-            bits[t] -= np.log2(_code(table, slots, last, branch, pseudocount))
+            bits[t] -= np.log2(_code(table, slots, last, branch, pseudocount, bound))
             low, high = (split, high) if branch else (low, split)
         for d in range(depth - 1, 0, -1):
             past[d] = past[d - 1]
@@ -168,7 +180,7 @@ def _find_path(table: Any, contexts: Any, slots: Any, split: int, nodes: int) ->
 
 
 @kernel
-def _code(table: Any, slots: Any, last: int, branch: int, pseudocount: float) -> float:
+def _code(table: Any, slots: Any, last: int, branch: int, pseudocount: float, bound: float) -> float:
     """The probability of a branch at the root, P = (beta Pe + Pc) / (beta + 1) from the leaf up; then it is learned."""
     p = 0.5
     for d in range(last, -1, -1):
@@ -183,7 +195,7 @@ def _code(table: Any, slots: Any, last: int, branch: int, pseudocount: float) ->
                 p = (beta * own + below) / (beta + 1)
             elif node["exponent"] > 0:
                 p = own
-            _scale(node, own / below)
+            _scale(node, own / below, bound)
         if counts[branch] == _MOST:
             counts[0], counts[1] = counts[0] // _TWO, counts[1] // _TWO
         counts[branch] += np.uint32(1)
@@ -191,9 +203,11 @@ def _code(table: Any, slots: Any, last: int, branch: int, pseudocount: float) ->
 
 
 @kernel
-def _scale(node: Any, ratio: float) -> None:
-    """beta <- beta ratio, without overflow however long the stream."""
+def _scale(node: Any, ratio: float, bound: float) -> None:
+    """beta <- beta ratio, within its bound, without overflow however long the stream."""
     beta, exponent = node["beta"] * ratio, node["exponent"]
+    if exponent == 0:
+        beta = min(max(beta, 1 / bound), bound)
     if beta > _LARGE or (exponent < 0 and beta > 1):
         beta *= _SMALL
         exponent += 1
