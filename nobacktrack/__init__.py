@@ -13,7 +13,19 @@ if TYPE_CHECKING:
     from .configuration import inverse_sqrt
     from .engines import RunInfo, run_many
     from .errors import BadItem, Divergence
-    from .estimators import RTRL, NoBackTrack, SlidingBPTT, SplitNoBackTrack, TruncatedBPTT
+    from .estimators import (
+        KFRTRL,
+        RFLO,
+        RTRL,
+        UORO,
+        DiagonalPlusRankOne,
+        Immediate,
+        NoBackTrack,
+        SlidingBPTT,
+        SnAp1,
+        SplitNoBackTrack,
+        TruncatedBPTT,
+    )
     from .generation import generate
     from .hmm import HMM, OnlineEM
     from .learner import Apart, Learner, System
@@ -54,7 +66,19 @@ _MODULES = {
     "configuration": ("inverse_sqrt",),
     "engines": ("RunInfo", "run_many"),
     "errors": ("BadItem", "Divergence"),
-    "estimators": ("RTRL", "NoBackTrack", "SlidingBPTT", "SplitNoBackTrack", "TruncatedBPTT"),
+    "estimators": (
+        "KFRTRL",
+        "RFLO",
+        "RTRL",
+        "UORO",
+        "DiagonalPlusRankOne",
+        "Immediate",
+        "NoBackTrack",
+        "SlidingBPTT",
+        "SnAp1",
+        "SplitNoBackTrack",
+        "TruncatedBPTT",
+    ),
     "generation": ("generate",),
     "hmm": ("HMM", "OnlineEM"),
     "learner": ("Apart", "Learner", "System"),
@@ -95,17 +119,21 @@ _SUBMODULES = ("baselines", "checks", "hmm", "reduction", "streams")
 __all__ = [
     "GRU",
     "HMM",
+    "KFRTRL",
     "LRU",
     "LSTM",
     "RESET",
+    "RFLO",
     "RNN",
     "RTRL",
     "SGD",
+    "UORO",
     "Apart",
     "BadItem",
     "BlockDiagonal",
     "ContinuousRNN",
     "Diagonal",
+    "DiagonalPlusRankOne",
     "Divergence",
     "EuclideanNorms",
     "ExactFisher",
@@ -114,6 +142,7 @@ __all__ = [
     "Full",
     "GramianNorms",
     "Graph",
+    "Immediate",
     "Info",
     "InvariantNorms",
     "Kalman",
@@ -133,6 +162,7 @@ __all__ = [
     "RunInfo",
     "Series",
     "SlidingBPTT",
+    "SnAp1",
     "SplitNoBackTrack",
     "Stack",
     "State",

@@ -29,7 +29,7 @@ from . import (
     systems,
     updates,
 )
-from .estimators import bptt, nobacktrack
+from .estimators import bptt, diagonal, kronecker, nobacktrack, uoro
 from .learner import System, Verbs
 from .protocol import State, Tree
 
@@ -46,6 +46,9 @@ _RECORDS = (
         nobacktrack.Influence,
         bptt.Window,
         bptt.Block,
+        diagonal.BlocksPlus,
+        kronecker.Kronecker,
+        uoro.Product,
         norms.Outlook,
         norms.Gramian,
     ),

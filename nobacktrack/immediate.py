@@ -59,14 +59,17 @@ class CellRows(NamedTuple):
         v = substep.spread(jnp.where(lengths > 0, eps * rho, 0))
         return v, substep.place(self._pull(eps * inverse))
 
+    def blocks(self) -> Float[Array, "components units gates fan"]:
+        """The rows as arrays like theta, one a component: what each unit's parameters do to its own components."""
+        return jnp.moveaxis(self.c, 0, 2)[..., None] * self.u[None]
+
     def add(self, substep: Substep, influence: Tree) -> Tree:
         """G + sum_i e_i w_i^T, touching only the entries where a row has some."""
         units = jnp.arange(substep.cell.units)
         leaves, structure = jax.tree.flatten(influence)
         mine = leaves[substep.rows.leaf]
-        own = jnp.moveaxis(self.c, 0, 2)[..., None] * jnp.broadcast_to(self.u, mine.shape[1:])[None]
         places = substep.pick(jnp.arange(len(mine)))
-        leaves[substep.rows.leaf] = mine.at[places, units[None, :]].add(own)
+        leaves[substep.rows.leaf] = mine.at[places, units[None, :]].add(self.blocks())
         return jax.tree.unflatten(structure, leaves)
 
     def restrict(self, substep: Substep, masks: Tree) -> CellRows:
@@ -123,6 +126,17 @@ class PointRows(NamedTuple):
 Rows = CellRows | PointRows
 
 
+class Loops(NamedTuple):
+    """df/dh of a cell, unit by unit: through its own components alone (`kept`), through its own activity too (`own`),
+    and what it does to other units: `across` their effective weights, `through` the activity of its components.
+    """
+
+    kept: Float[Array, "components components units"]
+    own: Float[Array, "components components units"]
+    across: Float[Array, "components units degree"]
+    through: Float[Array, "components units"]
+
+
 class Linearised(NamedTuple):
     """f at a point: h', v -> df/dh v on flat vectors, and df/dtheta as rows."""
 
@@ -130,6 +144,7 @@ class Linearised(NamedTuple):
     push: Callable[[Flat], Flat]
     push_squared: Callable[[Flat], Flat]  # C -> (df/dh)^2 C, the squares being taken entry by entry
     rows: Rows
+    loops: Callable[[], Loops]  # what units do to themselves, and to others
 
     def pull(self, q: Flat) -> Flat:
         """q^T df/dh."""
@@ -169,24 +184,31 @@ def _linearise_cell(substep: Substep, at: Point) -> Linearised:
 
     c = jax.vmap(lambda gate: push_pointwise(gate, jnp.zeros_like(own)))(_basis(cell.gates, a))
 
+    def loops() -> Loops:
+        kept = jax.vmap(lambda e: push_pointwise(jnp.zeros_like(a), e), out_axes=1)(_basis(len(own), own))
+        if not cell.degree:
+            return Loops(kept, kept, jnp.zeros((*own.shape, 0), own.dtype), jnp.zeros_like(own))
+        across, self_loop = cell.effective_weights(theta, c)
+        through = jax.vmap(push_activity)(_basis(len(own), own))  # d activity / d own
+        return Loops(kept, kept + self_loop[:, None, :] * through[None, :, :], across, through)
+
     def push_squared(variance: Flat) -> Flat:
         """sum_j (df_i/dh_j)^2 variance_j: what a unit does to itself, by itself and through its own activity, what the
         other units and the layer below do to it.
         """
         before = substep.read(variance)
-        kept = jax.vmap(lambda e: push_pointwise(jnp.zeros_like(a), e), out_axes=1)(_basis(len(own), own))
+        kept, looped, across, _ = loops()
         total = jnp.einsum("cdu,du->cu", kept**2, before)
         if cell.degree:
-            through = jax.vmap(push_activity)(_basis(len(own), own))  # d activity / d own
-            across, self_loop = cell.effective_weights(theta, c)
             others = _weighted(across**2, cell.hear(cell.activity_variance(own, before)))
-            total = total + others + 2 * self_loop * jnp.einsum("du,cdu,du->cu", through, kept, before)
+            twice = 2 * (looped - kept) * kept  # the two ways of a unit to itself add up before they are squared
+            total = total + others + jnp.einsum("cdu,du->cu", twice, before)
         if lower is not None and below is not None:
             upward = jnp.einsum("gcu,ugk->cuk", c, theta[:, :, -below.size :])
             total = total + _weighted(upward**2, lower.cell.activity_variance(lower.read(at.h), lower.read(variance)))
         return substep.put(variance, total)
 
-    return Linearised(substep.put(at.h, following), push, push_squared, CellRows(c, cell.heard_by_rows(u)))
+    return Linearised(substep.put(at.h, following), push, push_squared, CellRows(c, cell.heard_by_rows(u)), loops)
 
 
 def _weighted(weights: Float[Array, "components units fan"], heard: Array) -> Float[Array, "components units"]:
@@ -206,7 +228,10 @@ def _linearise_function(system: Any, at: Point) -> Linearised:
     def push_squared(variance: Flat) -> Flat:
         raise ValueError("norms that carry a variance need a recurrent cell")
 
-    return Linearised(unravel(h), push, push_squared, rows)
+    def loops() -> Loops:
+        raise ValueError("a plain function has no units: this needs a recurrent cell")
+
+    return Linearised(unravel(h), push, push_squared, rows, loops)
 
 
 def _evolve_flat(system: Any, theta: Tree, at: Point) -> Flat:

@@ -1,8 +1,24 @@
 """How the influence dh/dtheta is carried."""
 
 from .bptt import SlidingBPTT, TruncatedBPTT
+from .diagonal import DiagonalPlusRankOne
+from .kronecker import KFRTRL
 from .nobacktrack import NoBackTrack
 from .rtrl import RTRL
+from .snap import RFLO, Immediate, SnAp1
 from .split import SplitNoBackTrack
+from .uoro import UORO
 
-__all__ = ["RTRL", "NoBackTrack", "SlidingBPTT", "SplitNoBackTrack", "TruncatedBPTT"]
+__all__ = [
+    "KFRTRL",
+    "RFLO",
+    "RTRL",
+    "UORO",
+    "DiagonalPlusRankOne",
+    "Immediate",
+    "NoBackTrack",
+    "SlidingBPTT",
+    "SnAp1",
+    "SplitNoBackTrack",
+    "TruncatedBPTT",
+]

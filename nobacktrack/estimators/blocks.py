@@ -1,0 +1,51 @@
+"""Unit blocks: what the parameters of each unit do to its own components, and nothing else of the influence.
+
+Z has the shape of theta, once for each component of a unit: (components, units, gates, 1 + fan-in).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..immediate import CellRows, Linearised, linearise
+from ..protocol import Point
+from ..systems.substeps import Whole
+
+Blocks = Float[Array, "components units gates fan"]
+Kept = Float[Array, "components components units"]
+
+
+class Step(NamedTuple):
+    """The transition of a cell: its one sub-step, f linearised there, and its rows."""
+
+    substep: Whole
+    following: Linearised
+    rows: CellRows
+
+
+def step_of(system: Any, at: Point, name: str) -> Step:
+    """The transition of a recurrent cell; other systems are refused by name."""
+    substep = system.substeps[0]
+    if len(system.substeps) != 1 or not isinstance(substep, Whole):
+        raise ValueError(f"{name} needs a recurrent cell, alone and with one sub-step, not {system!r}")
+    following = linearise(substep, at)
+    assert isinstance(following.rows, CellRows)
+    return Step(substep, following, following.rows)
+
+
+def no_blocks(system: Any, at: Point, name: str) -> Blocks:
+    """Of a state that no parameter has touched."""
+    return jnp.zeros_like(step_of(system, at, name).rows.blocks())
+
+
+def pulled(blocks: Blocks, substep: Whole, dl_dh: Float[Array, " n"]) -> Array:
+    """sum_u H_u Z_u."""
+    return jnp.einsum("cu,cugk->ugk", substep.pick(dl_dh).astype(blocks.dtype), blocks)
+
+
+def carried(blocks: Blocks, kept: Kept, rows: CellRows) -> Blocks:
+    """Z <- D Z + df/dtheta, unit by unit."""
+    return jnp.einsum("cdu,dugk->cugk", kept, blocks) + rows.blocks()

@@ -1,0 +1,204 @@
+"""The family of estimators: unbiased ones by enumeration of their signs, biased ones by what they drop, each exact
+where its theory says so.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from systems import outside_path, own_state, own_system, symbol_inputs, vector_inputs
+
+import nobacktrack as nbt
+from nobacktrack import checks
+from nobacktrack.estimators.diagonal import _columns
+from nobacktrack.immediate import linearise
+from nobacktrack.protocol import Point
+
+RING = [(0, 1), (1, 0), (1, 1)]
+CELLS = (
+    nbt.RNN(units=2, symbols=3),
+    nbt.LeakyRNN(units=2, symbols=3),
+    nbt.RNN(units=2, symbols=3, activation="tanh", graph=RING),
+    nbt.LearnedLeakyRNN(units=2, symbols=3),
+    nbt.GRU(units=2, symbols=3),
+    nbt.LSTM(units=2, symbols=3),
+)
+UNBIASED = (nbt.UORO(), nbt.DiagonalPlusRankOne(), nbt.DiagonalPlusRankOne(norms=nbt.Unscaled()), nbt.KFRTRL())
+BIASED = (nbt.SnAp1(), nbt.RFLO(), nbt.Immediate())
+
+
+def fits(system, estimator):
+    shared = system.graph is None and not isinstance(system, (nbt.GRU, nbt.LearnedLeakyRNN))
+    return shared or not isinstance(estimator, nbt.KFRTRL)
+
+
+PAIRS = [(system, estimator) for system in CELLS for estimator in UNBIASED if fits(system, estimator)]
+
+
+def started(system, estimator, update=None):
+    learner = nbt.Learner(system, estimator, update or nbt.SGD(0.1))
+    return learner, learner.init(0, dtype=jnp.float64)
+
+
+@pytest.mark.parametrize(("system", "estimator"), PAIRS, ids=repr)
+def test_mean_over_all_signs_is_the_exact_influence(system, estimator):
+    steps = 3 if isinstance(system, nbt.LSTM) else 4
+    learner, state = started(system, estimator)
+    path = outside_path(state.params.theta, steps)
+    assert checks.check_unbiased(learner, state, symbol_inputs(steps), path) <= 1e-12
+
+
+def test_higher_ranks_are_unbiased_too():
+    learner, state = started(nbt.LeakyRNN(units=2, symbols=3), nbt.DiagonalPlusRankOne(rank=2))
+    path = outside_path(state.params.theta, 4)
+    assert checks.check_unbiased(learner, state, symbol_inputs(4), path) <= 1e-12
+
+
+def test_uoro_of_a_system_of_ones_own():
+    learner = nbt.Learner(own_system(), nbt.UORO(), nbt.SGD(0.1))
+    state = own_state(learner)
+    path = outside_path(state.params.theta, 4)
+    assert checks.check_unbiased(learner, state, vector_inputs(4), path) <= 1e-12
+
+
+LARGER = (
+    (nbt.LeakyRNN(units=9, symbols=5), nbt.DiagonalPlusRankOne()),
+    (nbt.LSTM(units=5, symbols=5), nbt.DiagonalPlusRankOne()),
+    (nbt.RNN(units=8, symbols=5, graph=[(i, (3 * i + k) % 8) for i in range(8) for k in range(3)]), nbt.UORO()),
+    (
+        nbt.RNN(units=8, symbols=5, graph=[(i, (3 * i + k) % 8) for i in range(8) for k in range(3)]),
+        nbt.DiagonalPlusRankOne(),
+    ),
+    (nbt.LSTM(units=5, symbols=5), nbt.KFRTRL()),
+    (nbt.Stack([nbt.RNN(units=4, symbols=5), nbt.GRU(units=3, symbols=5)]), nbt.UORO()),
+)
+
+
+@pytest.mark.parametrize("update", [nbt.SGD(0.1), nbt.Kalman()], ids=repr)
+@pytest.mark.parametrize(("system", "estimator"), LARGER, ids=repr)
+def test_one_step_identity_from_a_state_along_a_run(system, estimator, update):
+    learner = nbt.Learner(system, estimator, update)
+    stream = jax.random.randint(jax.random.key(2), (50,), 0, 5)
+    state, _ = learner.run(learner.init(0, dtype=jnp.float64), stream)
+    assert checks.check_one_step(learner, state, jnp.int32(1)) <= 1e-11
+
+
+@pytest.mark.parametrize("system", CELLS, ids=repr)
+def test_loops_are_the_blocks_of_the_jacobian(system):
+    learner, state = started(system, nbt.SnAp1())
+    state, _ = learner.run(state, np.array([0, 1, 2, 0, 1]))
+    substep, n = system.substeps[0], state.h.size
+    following = linearise(substep, Point(state.params, state.h, jnp.int32(1)))
+    dense = np.asarray(jax.vmap(following.push, out_axes=1)(jnp.eye(n)))
+    units, components = system.units, system.components
+    blocks = dense.reshape(components, units, components, units)
+    loops = following.loops()
+    own = np.stack([blocks[:, u, :, u] for u in range(units)], axis=-1)
+    np.testing.assert_allclose(loops.own, own, atol=1e-14)
+    off = dense.copy().reshape(components, units, components, units)
+    for u in range(units):
+        off[:, u, :, u] = 0
+    lengths = np.sqrt((off**2).sum(axis=(0, 1)))
+    np.testing.assert_allclose(_columns(loops, substep), lengths, atol=1e-14)
+
+
+def dropping(system, state, inputs, path, estimator):
+    """dh/dtheta with a Jacobian from which something was dropped, by dense recursion."""
+    influence = nbt.RTRL().init(system, Point(state.params, state.h, inputs[0]))
+    for x, theta in zip(inputs, path, strict=True):
+        at = Point(state.params._replace(theta=theta), state.h, x)
+        following = linearise(system.substeps[0], at)
+        n = state.h.size
+        dense = jax.vmap(following.push, out_axes=1)(jnp.eye(n))
+        same = jnp.tile(jnp.eye(system.units), (system.components, system.components))
+        if isinstance(estimator, nbt.SnAp1):
+            kept = dense * same
+        elif isinstance(estimator, nbt.RFLO):
+            frozen = at._replace(params=at.params._replace(theta=silenced(system, theta)))
+            kept = jax.vmap(linearise(system.substeps[0], frozen).push, out_axes=1)(jnp.eye(n))
+        else:
+            kept = 0 * dense
+        influence = following.rows.add(system.substeps[0], jnp.tensordot(kept, influence, axes=1))
+        state = state._replace(h=following.h)
+    return influence
+
+
+def silenced(system, theta):
+    return theta.at[:, :, 1 : 1 + system.degree].set(0)
+
+
+@pytest.mark.parametrize("estimator", BIASED, ids=repr)
+@pytest.mark.parametrize("system", CELLS[:2], ids=repr)
+def test_biased_ones_fail_by_what_they_drop(system, estimator):
+    learner, state = started(system, estimator)
+    inputs, path = symbol_inputs(4), outside_path(state.params.theta, 4)
+    found = checks.estimated_influence(learner, checks.along(learner, state, inputs, path, [()] * 4))
+    expected = dropping(system, state, inputs, path, estimator)
+    np.testing.assert_allclose(found, expected, atol=1e-14)
+    exact = checks.exact_influence(learner, state, inputs, path)
+    assert float(jnp.max(jnp.abs(exact - expected))) > 1e-3
+    with pytest.raises(AssertionError, match="dh/dtheta"):
+        checks.check_unbiased(learner, state, inputs, path)
+
+
+ALONE = [(i, i) for i in range(3)]  # each unit hears itself and no other
+
+
+@pytest.mark.parametrize("estimator", [nbt.SnAp1(), nbt.DiagonalPlusRankOne()], ids=repr)
+@pytest.mark.parametrize("system", [nbt.RNN(units=3, symbols=3, graph=ALONE), nbt.LRU(units=3, symbols=3)], ids=repr)
+def test_exact_on_units_that_do_not_meet(system, estimator):
+    exact_where_it_should_be(system, estimator)
+
+
+@pytest.mark.parametrize("estimator", [nbt.RFLO(), nbt.SnAp1()], ids=repr)
+def test_exact_without_recurrent_weights(estimator):
+    """A leaky RNN whose units hear the input alone: all that is left is the leak."""
+    exact_where_it_should_be(nbt.LeakyRNN(units=3, symbols=3), estimator, silent=True)
+
+
+def exact_where_it_should_be(system, estimator, silent=False):
+    learner, state = started(system, estimator)
+    inputs, path = symbol_inputs(6), outside_path(state.params.theta, 6)
+    path = [silenced(system, theta) for theta in path] if silent else path
+    drawn = [learner.draw(state, jnp.array([0, t], jnp.uint32)) for t in range(6)]
+    found = checks.estimated_influence(learner, checks.along(learner, state, inputs, path, drawn))
+    exact = checks.exact_influence(learner, state, inputs, path)
+    np.testing.assert_allclose(found, exact, atol=1e-13)
+
+
+@pytest.mark.parametrize("estimator", [*UNBIASED, *BIASED], ids=repr)
+def test_exact_after_one_step(estimator):
+    learner, state = started(nbt.LSTM(units=3, symbols=3), estimator)
+    inputs, path = symbol_inputs(1), outside_path(state.params.theta, 1)
+    drawn = [learner.draw(state, state.t)]
+    found = checks.estimated_influence(learner, checks.along(learner, state, inputs, path, drawn))
+    exact = checks.exact_influence(learner, state, inputs, path)
+    if isinstance(estimator, nbt.UORO):  # its newest rows are random: exact in the mean alone
+        assert float(jnp.max(jnp.abs(found - exact))) > 1e-3
+    else:
+        np.testing.assert_allclose(found, exact, atol=1e-13)
+
+
+@pytest.mark.parametrize("estimator", [*UNBIASED[:2], nbt.KFRTRL(), *BIASED], ids=repr)
+@pytest.mark.parametrize("update", [nbt.SGD(0.1), nbt.Kalman()], ids=repr)
+def test_learners_made_of_them_satisfy_all_checks(estimator, update):
+    learner, state = started(nbt.LeakyRNN(units=4, symbols=3), estimator, update)
+    checks.check_learner(learner, state, nbt.streams.anbn(1, 4, length=24, seed=0))
+
+
+@pytest.mark.parametrize(
+    ("system", "estimator", "message"),
+    [
+        (nbt.Stack([nbt.RNN(units=2, symbols=3)] * 2), nbt.SnAp1(), "SnAp1 needs a recurrent cell"),
+        (nbt.GRU(units=2, symbols=3), nbt.KFRTRL(), "same fan-in"),
+        (nbt.RNN(units=2, symbols=3, graph=RING), nbt.KFRTRL(), "same fan-in"),
+    ],
+)
+def test_systems_they_cannot_carry_are_refused(system, estimator, message):
+    with pytest.raises(ValueError, match=message):
+        nbt.Learner(system, estimator, nbt.SGD(0.1)).init(0)
+
+
+def test_norms_that_it_cannot_use_are_refused():
+    with pytest.raises(ValueError, match="norms: metric"):
+        nbt.DiagonalPlusRankOne(norms=nbt.GramianNorms())
