@@ -35,6 +35,11 @@ class Method(StrEnum):
     """Estimators by name."""
 
     nobacktrack = "nobacktrack"
+    diagonal = "diagonal"
+    uoro = "uoro"
+    kfrtrl = "kfrtrl"
+    snap1 = "snap1"
+    rflo = "rflo"
     rtrl = "rtrl"
     bptt = "bptt"
 
@@ -67,7 +72,7 @@ def train(
     cell: Annotated[Cell, typer.Option(help="The network.")] = Cell.leaky,
     units: Annotated[int, typer.Option(min=1, help="Units of the network.")] = 20,
     estimator: Annotated[Method, typer.Option(help="How the gradient is estimated.")] = Method.nobacktrack,
-    rank: Annotated[int, typer.Option(min=1, help="Rank of NoBackTrack.")] = 1,
+    rank: Annotated[int, typer.Option(min=1, help="Rank of nobacktrack and diagonal.")] = 1,
     depth: Annotated[int, typer.Option(min=1, help="Block length of truncated BPTT.")] = 15,
     update: Annotated[Move, typer.Option(help="How the parameters move.")] = Move.kalman,
     rate: Annotated[float, typer.Option(min=0, help="c in c / sqrt(t): the rate of sgd, the decay of kalman.")] = 0.1,
@@ -93,6 +98,11 @@ def train(
     system = cells[cell](units=units, symbols=len(alphabet))
     method = {
         Method.nobacktrack: lambda: nbt.NoBackTrack(rank=rank),
+        Method.diagonal: lambda: nbt.DiagonalPlusRankOne(rank=rank),
+        Method.uoro: nbt.UORO,
+        Method.kfrtrl: nbt.KFRTRL,
+        Method.snap1: nbt.SnAp1,
+        Method.rflo: nbt.RFLO,
         Method.rtrl: nbt.RTRL,
         Method.bptt: lambda: nbt.TruncatedBPTT(depth=depth),
     }[estimator]()
