@@ -74,10 +74,9 @@ LARGER = (
 )
 
 
-@pytest.mark.parametrize("update", [nbt.SGD(0.1), nbt.Kalman()], ids=repr)
 @pytest.mark.parametrize(("system", "estimator"), LARGER, ids=repr)
-def test_one_step_identity_from_a_state_along_a_run(system, estimator, update):
-    learner = nbt.Learner(system, estimator, update)
+def test_one_step_identity_from_a_state_along_a_run(system, estimator):
+    learner = nbt.Learner(system, estimator, nbt.Kalman())
     stream = jax.random.randint(jax.random.key(2), (50,), 0, 5)
     state, _ = learner.run(learner.init(0, dtype=jnp.float64), stream)
     assert checks.check_one_step(learner, state, jnp.int32(1)) <= 1e-11
@@ -179,9 +178,8 @@ def test_exact_after_one_step(estimator):
 
 
 @pytest.mark.parametrize("estimator", [*UNBIASED[:2], nbt.KFRTRL(), *BIASED], ids=repr)
-@pytest.mark.parametrize("update", [nbt.SGD(0.1), nbt.Kalman()], ids=repr)
-def test_learners_made_of_them_satisfy_all_checks(estimator, update):
-    learner, state = started(nbt.LeakyRNN(units=4, symbols=3), estimator, update)
+def test_learners_made_of_them_satisfy_all_checks(estimator):
+    learner, state = started(nbt.LeakyRNN(units=4, symbols=3), estimator, nbt.Kalman())
     checks.check_learner(learner, state, nbt.streams.anbn(1, 4, length=24, seed=0))
 
 
