@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import nobacktrack as nbt
-from nobacktrack.experiments import cells, continuous, hidden_markov, kalman, pendulum, trials
+from nobacktrack.experiments import balancing, cells, continuous, hidden_markov, kalman, pendulum, rescaling, trials
 
 
 @pytest.fixture(autouse=True)
@@ -91,3 +91,19 @@ def test_reduced_online_em_is_near_the_exact_one(monkeypatch):
     exact, reduced = hidden_markov.error(3, None, 0), hidden_markov.error(3, 10, 0)
     assert exact < 0.1
     assert abs(reduced - exact) < 0.02
+
+
+@pytest.mark.parametrize("name", rescaling.NORMS)
+def test_the_variance_of_the_rescaling_example_is_as_computed(name):
+    mean, error = rescaling.measured(rescaling.NORMS[name], steps=20, copies=2000)
+    expected = rescaling.exact(np.arange(1, 21), "without" not in name)
+    assert (np.abs(mean - expected) < 5 * error + 1e-3).all()
+    assert error[-1] < 0.1 * expected[-1]
+
+
+def test_short_truncations_go_the_wrong_way_and_unbiased_estimators_do_not():
+    short, whole = (balancing.learned(balancing.ESTIMATORS[name], 3000, 0, 0.0003)[-1] for name in ("BPTT(10)", "RTRL"))
+    assert whole < -0.05
+    assert short > 0.05
+    theta = balancing.learned(nbt.NoBackTrack(rank=10), 20_000, 0, 0.0003)
+    assert theta[-1] == pytest.approx(balancing.OPTIMUM, abs=0.06)
