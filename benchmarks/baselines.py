@@ -16,7 +16,7 @@ import numpy as np
 
 import nobacktrack as nbt
 from nobacktrack.baselines import CTW, bz2, gzip, xz
-from nobacktrack.streams import gutenberg, synthmusic
+from nobacktrack.streams import gutenberg
 
 
 class Text(NamedTuple):
@@ -56,23 +56,51 @@ def entropy_by_phrases(length: int = 4_000_000) -> tuple[float, float]:
     return rate, float(np.std(bits - rate * sizes) / math.sqrt(len(bits)) / sizes.mean())
 
 
+# The harmony of SynthMusic-1, written out again: the bars after the first, chord by chord, in quarters.
+FIRST = {"C": 3, "A": 1}
+BARS = (
+    {"C": "FGAD", "A": "DDFF"},
+    {"F": "GGCD", "G": "AACC", "A": "FFDD", "D": "GGGF"},
+    {"G": "CCCA", "C": "GGCC", "D": "GGGG", "A": "GGCC", "F": "CCGG"},
+)
+TRIADS = {"C": "ceg", "D": "dfa", "F": "fac", "G": "gbd", "A": "ace"}
+
+
 def phrase_bits(phrase: str) -> float:
-    """-log2 of the probability of a phrase, read from its text: chords, durations of the odd bars, pitches."""
-    total, chord = 0.0, ""
-    for number, bar in enumerate(phrase.split("|")):
-        total -= math.log2(synthmusic.HARMONY[number][chord][bar[0]])
-        chord, place, before = bar[0], 0, ""
-        for pitch, duration in zip(bar[1::2], map(int, bar[2::2]), strict=True):
-            if number % 2 == 0:
-                total -= math.log2(synthmusic._durations(place)[duration])
-            total -= math.log2(1 / 3 if place in synthmusic.BEATS else _step(before, pitch))
-            place, before = place + duration, pitch
+    """-log2 of the probability of a phrase, read from its text; no rule is taken from the generator."""
+    bars, total, chord, rhythm = phrase.split("|"), 0.0, "", [0]
+    assert len(bars) == 4
+    for number, bar in enumerate(bars):
+        ways = FIRST[bar[0]] if number == 0 else BARS[number - 1][chord].count(bar[0])
+        total -= math.log2(ways / 4)
+        chord, durations = bar[0], [int(each) for each in bar[2::2]]
+        assert sum(durations) == 8
+        assert number % 2 == 0 or durations == rhythm
+        rhythm = durations
+        total += _melody_bits(bar[1::2], durations, chord) + (_rhythm_bits(durations) if number % 2 == 0 else 0)
     return total
 
 
-def _step(before: str, pitch: str) -> float:
-    step = (synthmusic.SCALE.index(pitch) - synthmusic.SCALE.index(before) + 1) % 7 - 1
-    return synthmusic.STEPS[step]
+def _rhythm_bits(durations: list[int]) -> float:
+    total, place = 0.0, 0
+    for duration in durations:
+        weights = {0: (1, 2, 1), 2: (1, 2)}.get(place % 4, (1,))
+        total -= math.log2(weights[(1, 2, 4).index(duration)] / sum(weights))
+        place += duration
+    return total
+
+
+def _melody_bits(pitches: str, durations: list[int], chord: str) -> float:
+    total, place, before = 0.0, 0, ""
+    for pitch, duration in zip(pitches, durations, strict=True):
+        if place in (0, 4):
+            assert pitch in TRIADS[chord]
+            total += math.log2(3)
+        else:
+            step = ("cdefgab".index(pitch) - "cdefgab".index(before) + 1) % 7
+            total -= math.log2((3 / 8, 1 / 4, 3 / 8)[step])
+        place, before = place + duration, pitch
+    return total
 
 
 def main(folder: Path | None = None) -> None:

@@ -2,7 +2,6 @@
 
 import hashlib
 import itertools
-import math
 import urllib.error
 import urllib.request
 import zipfile
@@ -10,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from baselines import entropy_by_phrases
 
 import nobacktrack as nbt
-from nobacktrack.streams import gutenberg, synthmusic
+from nobacktrack.streams import gutenberg
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
@@ -56,41 +56,12 @@ def test_bad_text_is_refused(content, message, tmp_path):
         nbt.streams.characters(tmp_path / "a.txt")
 
 
-def phrase_bits(phrase):
-    """-log2 of the probability of a phrase, read from its text; each rule is written out again here."""
-    bars, total, chord, rhythm = phrase.split("|"), 0.0, "", []
-    assert len(bars) == 4
-    for number, bar in enumerate(bars):
-        total -= math.log2(synthmusic.HARMONY[number][chord][bar[0]])
-        chord, notes = bar[0], [(bar[i], int(bar[i + 1])) for i in range(1, len(bar), 2)]
-        durations = [duration for _, duration in notes]
-        assert sum(durations) == 8
-        if number % 2:
-            assert durations == rhythm
-        rhythm, place, before = durations, 0, ""
-        for pitch, duration in notes:
-            if number % 2 == 0:
-                weights = {0: (1, 2, 1), 2: (1, 2), 1: (1,), 3: (1,)}[place % 4]
-                total -= math.log2(weights[(1, 2, 4).index(duration)] / sum(weights))
-            if place in (0, 4):
-                assert pitch in {"C": "ceg", "D": "dfa", "F": "fac", "G": "gbd", "A": "ace"}[chord]
-                total += math.log2(3)
-            else:
-                step = ("cdefgab".index(pitch) - "cdefgab".index(before) + 1) % 7
-                total -= math.log2((3 / 8, 1 / 4, 3 / 8)[step])
-            place, before = place + duration, pitch
-    return total
-
-
 def test_entropy_rate_of_music_is_computed_and_met_by_its_phrases():
     rate = nbt.streams.music_entropy()
     assert abs(rate - 0.9422802) < 1e-7
-    text = "".join(nbt.streams.MUSIC_ALPHABET[s] for s in nbt.streams.music(length=1_000_000, seed=0))
-    phrases = text.split("\n")[:-1]
-    bits, sizes = (np.array(list(map(f, phrases))) for f in (phrase_bits, lambda phrase: len(phrase) + 1))
-    error = np.std(bits - rate * sizes) / math.sqrt(len(bits)) / sizes.mean()
+    found, error = entropy_by_phrases(1_000_000)
     assert error < 5e-4
-    assert abs(bits.sum() / sizes.sum() - rate) < 4 * error
+    assert abs(found - rate) < 4 * error
 
 
 def test_music_depends_on_its_seed_alone():
