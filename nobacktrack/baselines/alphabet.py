@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..streams.text import symbols_of
+
 
 def checked(symbols: Any, size: int) -> np.ndarray:
     """A vector of integers 0 .. size - 1; a ValueError that says what is wrong and where otherwise."""
@@ -23,10 +25,6 @@ def checked(symbols: Any, size: int) -> np.ndarray:
 
 def numbered(data: Any) -> np.ndarray:
     """A text or bytes as symbols, in the order of the alphabet; symbols as they are."""
-    if isinstance(data, str):
-        data = np.frombuffer(data.encode("utf-32-le"), np.uint32)
-    elif isinstance(data, bytes):
-        data = np.frombuffer(data, np.uint8)
-    else:
-        return checked(data, 2**31)
-    return checked(np.unique(data, return_inverse=True)[1], 2**31)
+    if isinstance(data, (str, bytes)):
+        return symbols_of(data if isinstance(data, str) else data.decode("latin-1"))[0]
+    return checked(data, 2**31)
