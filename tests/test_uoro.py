@@ -1,4 +1,6 @@
-"""NoBackTrack on a fully connected RNN is UORO's recursion, given the same signs on an outside path of theta."""
+"""UORO as written by hand: `nbt.UORO`, and NoBackTrack after its reduction, on a fully connected RNN, given the same
+signs on an outside path of theta.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -46,3 +48,18 @@ def test_nobacktrack_after_its_reduction_is_uoro(seed):
         np.testing.assert_allclose(state.h, h, rtol=1e-12)
         np.testing.assert_allclose(reduced_v[0], v, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(reduced_w[0, :, 0], w, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_uoro_is_as_written_by_hand(seed):
+    learner = nbt.Learner(nbt.RNN(units=UNITS, symbols=SYMBOLS), nbt.UORO(), nbt.SGD(0.1))
+    state = learner.init(seed, dtype=jnp.float64)
+    path = outside_path(state.params.theta, STEPS, seed)
+    xs = jax.random.randint(jax.random.key(seed), (STEPS,), 0, SYMBOLS)
+    v, w, h = np.zeros(UNITS), np.zeros((UNITS, 1 + UNITS + SYMBOLS)), np.zeros(UNITS)
+    for t in range(STEPS):
+        drawn = learner.draw(state, jnp.array([0, t], jnp.uint32))
+        state = learner.advanced(state._replace(params=state.params._replace(theta=path[t])), xs[t], drawn)
+        v, w, h = uoro_step(v, w, np.asarray(path[t])[:, 0], h, int(xs[t]), np.asarray(drawn[0], float))
+    np.testing.assert_allclose(state.influence.v, v, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(state.influence.w[:, 0], w, rtol=1e-9, atol=1e-12)
