@@ -18,8 +18,7 @@ def page(panels: list[Panel], found: list[Verdict], manifest: Manifest, seeds: i
         "<h1>Training recurrent networks online without backtracking: the experiments, run again</h1>",
         f"<p>{html.escape(summary(panels, manifest, seeds))}</p>",
         "<p>Bits per character over the last tenth of what was read, or over all: mean over seeds (standard error). "
-        "Thick "
-        "curves have the settings of the paper, thin ones and rows in italics are ours; bands are one standard "
+        "Thick curves have the settings of the paper, thin ones and rows in italics are ours; bands are one standard "
         "deviation.</p>",
         "<ul>" + "".join(f"<li>{html.escape(text)}" for text in READINGS) + "</ul>",
         f"<p>Of {len(found)} sentences of the paper {counts_of(found)}.</p>",
@@ -60,8 +59,9 @@ def _section(panel: Panel, found: list[Verdict], out: Path) -> str:
 def _judgement(verdict: Verdict) -> str:
     note = f"<br>{html.escape(verdict.note)}" if verdict.note else ""
     return (
-        f"<div class=claim>{_badge(verdict)} <b>{html.escape(verdict.claim)}</b><br>{html.escape(verdict.found)}{note}"
-        f"<br><small>Rule: {html.escape(verdict.rule)}</small></div>"
+        f"<div class=claim>{_badge(verdict)} "
+        f"<b>{html.escape(verdict.claim)}</b><br>{html.escape(verdict.found)}{note}<br><small>Rule: "
+        f"{html.escape(verdict.rule)}</small></div>"
     )
 
 

@@ -96,28 +96,39 @@ def run(job: Job, text: np.ndarray, out: Path, stop: threading.Event, report: Re
     partial = out / "runs" / f"{job.name}.partial"
     state, ledger = _left(job, partial)
     report(job, state.steps)
-    saved, diverged = time.monotonic(), None
-    stream = text[: job.budget.longest]
+    diverged = None
     try:
-        for following, info in job.learner.training(state, stream[state.steps :]):
-            state = following
-            ledger.add(info.bits)
-            report(job, len(info.loss))
-            if stop.is_set() or time.monotonic() - saved > SAVE_SECONDS:
-                nbt.save(partial, job.learner, state, ledger.notes())
-                saved = time.monotonic()
-            if stop.is_set():
-                raise Stopped
+        state = _trained(job, text[: job.budget.longest], state, ledger, partial, stop, report)
     except nbt.Divergence as error:
         diverged = error.t
         report(job, job.budget.longest - ledger.read)
-    result = Result(repr(job.learner), ledger.reached, ledger.bits, diverged, None)
-    if job.source is ANBN and diverged is None:
-        result = result._replace(blocks=_blocks(job, state))
-        if job.seed == 0:
-            nbt.save(out / "runs" / f"{job.name}.nbt", job.learner, state, {"alphabet": streams.ANBN_ALPHABET})
+    blocks = _blocks(job, state, out) if job.source is ANBN and diverged is None else None
+    result = Result(repr(job.learner), ledger.reached, ledger.bits, diverged, blocks)
     files.write(_path(job, out), json.dumps(result._asdict()))
     partial.unlink(missing_ok=True)
+
+
+def _trained(
+    job: Job,
+    stream: np.ndarray,
+    state: nbt.State,
+    ledger: Ledger,
+    partial: Path,
+    stop: threading.Event,
+    report: Report,
+) -> nbt.State:
+    """The state at the end of the stream; saved now and then, and where the run is asked to stop."""
+    saved = time.monotonic()
+    for following, info in job.learner.training(state, stream[state.steps :]):
+        state = following
+        ledger.add(info.bits)
+        report(job, len(info.loss))
+        if stop.is_set() or time.monotonic() - saved > SAVE_SECONDS:
+            nbt.save(partial, job.learner, state, ledger.notes())
+            saved = time.monotonic()
+        if stop.is_set():
+            raise Stopped
+    return state
 
 
 class Ledger:
@@ -151,7 +162,10 @@ def _left(job: Job, partial: Path) -> tuple[nbt.State, Ledger]:
     return state, Ledger(job.budget.marks(), notes)
 
 
-def _blocks(job: Job, state: nbt.State) -> tuple[int, int]:
+def _blocks(job: Job, state: nbt.State, out: Path) -> tuple[int, int]:
+    """What a trained learner generates on a^n b^n; the first one is kept, for `nobacktrack generate`."""
+    if job.seed == 0:
+        nbt.save(out / "runs" / f"{job.name}.nbt", job.learner, state, {"alphabet": streams.ANBN_ALPHABET})
     return streams.anbn_blocks(nbt.generate(job.learner, state, GENERATED, seed=job.seed))
 
 

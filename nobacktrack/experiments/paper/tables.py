@@ -46,14 +46,11 @@ def settings_of(panel: Panel) -> list[str]:
 
 READINGS = (
     "All methods run in the same compiled loops, one core each, and have the time that Kalman NoBackTrack of rank 1 "
-    "takes "
-    "for the characters of the other column.",
+    "takes for the characters of the other column.",
     "All seeds read the same stream, as in the paper; a seed makes the first weights and the signs, and is the same "
-    "for all "
-    "methods. Standard errors are over seeds.",
+    "for all methods. Standard errors are over seeds.",
     "The learning rate 1 of the third figure is read as the decay 1/√t. The paper's loss is in bits, ours in nats: "
-    "its rate "
-    "1/√t is 1.44/√t in our units, and the outer products of its Kalman version weigh 2.08 times as much.",
+    "its rate 1/√t is 1.44/√t in our units, and the outer products of its Kalman version weigh 2.08 times as much.",
     "The music is SynthMusic-1, since the generator of the paper is not public.",
 )
 
@@ -76,8 +73,7 @@ def summary(panels: list[Panel], manifest: Manifest, seeds: int) -> str:
     )
     return (
         f"{manifest.content['scale'].capitalize()} run: {len(panels)} figure{'s' * (len(panels) > 1)}, seeds 0 to "
-        f"{seeds - 1}, {minutes:.1f} "
-        f"minutes of training on {machine['cores']} cores ({machine['processor']}); Python {machine['python']}, "
-        "nobacktrack "
-        f"{machine['nobacktrack']}, numba {machine['numba']}, numpy {machine['numpy']}, jax {machine['jax']}.{short}"
+        f"{seeds - 1}, {minutes:.1f} minutes of training on {machine['cores']} cores ({machine['processor']}); Python "
+        f"{machine['python']}, nobacktrack {machine['nobacktrack']}, numba {machine['numba']}, numpy "
+        f"{machine['numpy']}, jax {machine['jax']}.{short}"
     )
