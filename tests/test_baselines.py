@@ -80,33 +80,47 @@ def test_probabilities_of_what_may_come_add_up_to_one():
     assert total == pytest.approx(1, rel=1e-12)
 
 
-def test_a_weight_that_leaves_the_range_of_floating_point_comes_back():
-    """First a stream of order one, then one of order zero, for long enough: as with log beta, which cannot overflow."""
-    ordered = np.arange(4000) % 2
-    coins = np.random.default_rng(0).integers(2, size=6000)
-    symbols = np.concatenate([ordered, coins, np.zeros(20_000, int)])
-    model = CTW(2, depth=1)
-    bits = model.take(symbols)
-    expected, lowest, highest = in_logarithms(symbols, 1 / 5)
-    np.testing.assert_allclose(bits, expected, rtol=1e-9, atol=1e-12)
-    assert lowest < -1500  # log2 of beta, well beyond 2^-1074 on the way
-    assert highest > lowest + 100
+COINS, LETTERS = (np.random.default_rng(0).integers(size, size=count) for size, count in ((2, 6000), (256, 20_000)))
+STREAMS = {
+    # of order one first, which beta of the root hears as bad news; then of order zero
+    -1: (2, np.concatenate([np.arange(4000) % 2, COINS, np.zeros(20_000, int)])),
+    # of order zero first, over so many contexts that order one loses by far; then of order one
+    1: (256, np.concatenate([LETTERS, np.arange(10_000) % 256])),
+}
 
 
-def in_logarithms(symbols, pseudocount):
-    """Binary context tree weighting of depth 1, with log2 beta at the root; and the range of it."""
-    counts, log_beta, bits, seen = np.zeros((4, 2)), 0.0, [], [0.0]
-    past = 2
+@pytest.mark.parametrize("way", STREAMS)
+def test_a_weight_that_leaves_the_range_of_its_number_comes_back(way):
+    """As with log beta, which cannot overflow."""
+    size, symbols = STREAMS[way]
+    expected, log_beta = in_logarithms(symbols, size, 1 / 5)
+    np.testing.assert_allclose(CTW(size, depth=1).take(symbols), expected, rtol=1e-9, atol=1e-12)
+    farthest = np.argmax(way * log_beta)
+    assert way * log_beta[farthest] > 300  # the number itself is kept within 2^-256 and 2^256
+    assert (way * log_beta[farthest:]).min() < 100
+
+
+def in_logarithms(symbols, size, pseudocount):
+    """Context tree weighting of depth 1, with log2 beta at the roots: the bits, and log2 beta of the first choice."""
+    counts, log_beta, bits, first = {}, {}, [], []
+    past = size
     for symbol in symbols:
-        own, below = ((counts[i, symbol] + pseudocount) / (counts[i].sum() + 2 * pseudocount) for i in (3, past))
-        weight = 1 / (1 + 2.0 ** min(max(-log_beta, -1000), 1000))
-        bits.append(-math.log2(weight * own + (1 - weight) * below))
-        log_beta += math.log2(own / below)
-        seen.append(log_beta)
-        counts[3, symbol] += 1
-        counts[past, symbol] += 1
+        low, high, total = 0, size, 0.0
+        while high - low > 1:
+            split = (low + high + 1) // 2
+            branch = int(symbol >= split)
+            root, leaf = (counts.setdefault((split, context), [pseudocount] * 2) for context in (None, past))
+            own, below = (each[branch] / sum(each) for each in (root, leaf))
+            weight = 1 / (1 + 2.0 ** min(max(-log_beta.get(split, 0.0), -1000), 1000))
+            total -= math.log2(weight * own + (1 - weight) * below)
+            log_beta[split] = log_beta.get(split, 0.0) + math.log2(own / below)
+            root[branch] += 1
+            leaf[branch] += 1
+            low, high = (split, high) if branch else (low, split)
+        bits.append(total)
+        first.append(log_beta[(size + 1) // 2])
         past = symbol
-    return bits, min(seen), seen[-1]
+    return bits, np.array(first)
 
 
 def test_a_bounded_weight_changes_its_mind_sooner():

@@ -44,6 +44,17 @@ def test_it_goes_on_from_the_state_which_stays_as_it_was(engine_of):
     assert np.array_equal(primed, nbt.generate(learner, advanced, 50))
 
 
+def test_each_symbol_is_the_next_input():
+    learner = nbt.Learner(nbt.LeakyRNN(units=4, symbols=3), nbt.NoBackTrack(), nbt.Kalman())
+    state, _ = learner.run(learner.init(0), nbt.streams.anbn(1, 4, length=2000, seed=0))
+    drawn = nbt.generate(learner, state, 40, seed=5)
+    for symbol, uniform in zip(drawn, np.random.default_rng(5).random(40), strict=True):
+        p = np.exp(np.asarray(learner.predict(state), float))
+        shares = np.cumsum(p) / p.sum()
+        assert (shares[symbol - 1] if symbol else 0.0) - 1e-5 <= uniform <= shares[symbol] + 1e-5
+        state = learner.advance(state, symbol)
+
+
 def test_blocks_are_counted_line_by_line():
     assert anbn_blocks(text("aa\nbb\na\nb\n")) == (2, 2)
     assert anbn_blocks(text("aa\nbbb\na\nb\n")) == (1, 2)
