@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from .engines import RunInfo, run_many
     from .errors import BadItem, Divergence
     from .estimators import (
+        ARTBP,
         KFRTRL,
         RFLO,
         RTRL,
         UORO,
         DiagonalPlusRankOne,
         Immediate,
+        KroneckerSum,
         NoBackTrack,
         SlidingBPTT,
         SnAp1,
@@ -67,12 +69,14 @@ _MODULES = {
     "engines": ("RunInfo", "run_many"),
     "errors": ("BadItem", "Divergence"),
     "estimators": (
+        "ARTBP",
         "KFRTRL",
         "RFLO",
         "RTRL",
         "UORO",
         "DiagonalPlusRankOne",
         "Immediate",
+        "KroneckerSum",
         "NoBackTrack",
         "SlidingBPTT",
         "SnAp1",
@@ -117,6 +121,7 @@ _HOME = {name: module for module, names in _MODULES.items() for name in names}
 _SUBMODULES = ("baselines", "checks", "hmm", "reduction", "streams")
 
 __all__ = [
+    "ARTBP",
     "GRU",
     "HMM",
     "KFRTRL",
@@ -146,6 +151,7 @@ __all__ = [
     "Info",
     "InvariantNorms",
     "Kalman",
+    "KroneckerSum",
     "LeakyRNN",
     "LearnedLeakyRNN",
     "Learner",

@@ -29,7 +29,7 @@ from . import (
     systems,
     updates,
 )
-from .estimators import bptt, diagonal, kronecker, nobacktrack, uoro
+from .estimators import artbp, bptt, diagonal, kronecker, nobacktrack, uoro
 from .learner import System, Verbs
 from .protocol import State, Tree
 
@@ -46,8 +46,11 @@ _RECORDS = (
         nobacktrack.Influence,
         bptt.Window,
         bptt.Block,
+        artbp.RandomBlock,
         diagonal.BlocksPlus,
+        diagonal.Crossings,
         kronecker.Kronecker,
+        kronecker.KroneckerTerms,
         uoro.Product,
         norms.Outlook,
         norms.Gramian,

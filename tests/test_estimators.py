@@ -10,7 +10,9 @@ from systems import outside_path, own_state, own_system, symbol_inputs, vector_i
 
 import nobacktrack as nbt
 from nobacktrack import checks
+from nobacktrack.estimators import artbp, bptt
 from nobacktrack.estimators.diagonal import _off
+from nobacktrack.estimators.kronecker import least_noisy
 from nobacktrack.immediate import linearise
 from nobacktrack.protocol import Point
 
@@ -23,13 +25,20 @@ CELLS = (
     nbt.GRU(units=2, symbols=3),
     nbt.LSTM(units=2, symbols=3),
 )
-UNBIASED = (nbt.UORO(), nbt.DiagonalPlusRankOne(), nbt.DiagonalPlusRankOne(norms=nbt.Unscaled()), nbt.KFRTRL())
+KRONECKER = (nbt.KFRTRL(), nbt.KroneckerSum(rank=1), nbt.KroneckerSum(rank=2))
+UNBIASED = (
+    nbt.UORO(),
+    nbt.DiagonalPlusRankOne(),
+    nbt.DiagonalPlusRankOne(norms=nbt.Unscaled()),
+    nbt.DiagonalPlusRankOne(lag=2, norms=nbt.GramianNorms()),
+    *KRONECKER,
+)
 BIASED = (nbt.SnAp1(), nbt.RFLO(), nbt.Immediate())
 
 
 def fits(system, estimator):
     shared = system.graph is None and not isinstance(system, (nbt.GRU, nbt.LearnedLeakyRNN))
-    return shared or not isinstance(estimator, nbt.KFRTRL)
+    return shared or estimator not in KRONECKER
 
 
 PAIRS = [(system, estimator) for system in CELLS for estimator in UNBIASED if fits(system, estimator)]
@@ -69,7 +78,9 @@ LARGER = (
         nbt.RNN(units=8, symbols=5, graph=[(i, (3 * i + k) % 8) for i in range(8) for k in range(3)]),
         nbt.DiagonalPlusRankOne(),
     ),
+    (nbt.LSTM(units=5, symbols=5), nbt.DiagonalPlusRankOne(lag=3, norms=nbt.GramianNorms())),
     (nbt.LSTM(units=5, symbols=5), nbt.KFRTRL()),
+    (nbt.LSTM(units=5, symbols=5), nbt.KroneckerSum(rank=5)),
     (nbt.Stack([nbt.RNN(units=4, symbols=5), nbt.GRU(units=3, symbols=5)]), nbt.UORO()),
 )
 
@@ -177,7 +188,7 @@ def test_exact_after_one_step(estimator):
         np.testing.assert_allclose(found, exact, atol=1e-13)
 
 
-@pytest.mark.parametrize("estimator", [*UNBIASED[:2], nbt.KFRTRL(), *BIASED], ids=repr)
+@pytest.mark.parametrize("estimator", [*UNBIASED[:2], *KRONECKER[:2], nbt.ARTBP(depth=2), *BIASED], ids=repr)
 def test_learners_made_of_them_satisfy_all_checks(estimator):
     learner, state = started(nbt.LeakyRNN(units=4, symbols=3), estimator, nbt.Kalman())
     checks.check_learner(learner, state, nbt.streams.anbn(1, 4, length=24, seed=0))
@@ -189,6 +200,7 @@ def test_learners_made_of_them_satisfy_all_checks(estimator):
         (nbt.Stack([nbt.RNN(units=2, symbols=3)] * 2), nbt.SnAp1(), "SnAp1 needs a recurrent cell"),
         (nbt.GRU(units=2, symbols=3), nbt.KFRTRL(), "same fan-in"),
         (nbt.RNN(units=2, symbols=3, graph=RING), nbt.KFRTRL(), "same fan-in"),
+        (nbt.RNN(units=2, symbols=3), nbt.KroneckerSum(rank=6), "rank must be below the fan-in, 6, not 6"),
     ],
 )
 def test_systems_they_cannot_carry_are_refused(system, estimator, message):
@@ -196,6 +208,84 @@ def test_systems_they_cannot_carry_are_refused(system, estimator, message):
         nbt.Learner(system, estimator, nbt.SGD(0.1)).init(0)
 
 
-def test_norms_that_it_cannot_use_are_refused():
-    with pytest.raises(ValueError, match="norms: metric"):
-        nbt.DiagonalPlusRankOne(norms=nbt.GramianNorms())
+def test_settings_that_they_cannot_use_are_refused():
+    with pytest.raises(ValueError, match="norms: Appendix B"):
+        nbt.DiagonalPlusRankOne(norms=nbt.InvariantNorms())
+    with pytest.raises(ValueError, match="power of two, not 15"):
+        nbt.ARTBP(depth=15)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_kronecker_sums_are_exact_while_the_influence_has_their_form(rank):
+    """After r + 1 steps there are r + 1 products, all of them kept; one step more and signs count."""
+    learner, state = started(nbt.RNN(units=3, symbols=3), nbt.KroneckerSum(rank=rank))
+    for steps, exact_there in ((rank + 1, True), (rank + 2, False)):
+        inputs, path = symbol_inputs(steps), outside_path(state.params.theta, steps)
+        drawn = [learner.draw(state, jnp.array([0, t], jnp.uint32)) for t in range(steps)]
+        found = checks.estimated_influence(learner, checks.along(learner, state, inputs, path, drawn))
+        exact = checks.exact_influence(learner, state, inputs, path)
+        assert np.allclose(found, exact, atol=1e-12) == exact_there
+
+
+def test_one_kronecker_product_is_exact_while_the_fan_in_stays_the_same():
+    """At rest, with the same input again and again, dh/dtheta is one Kronecker product."""
+    learner, state = started(nbt.LeakyRNN(units=3, symbols=3), nbt.KroneckerSum(rank=1))
+    theta, x = 0.2 * state.params.theta, jnp.int32(1)
+    rest = state._replace(params=state.params._replace(theta=theta))
+    for _ in range(400):
+        rest = rest._replace(h=learner.system.evolve(rest.params, rest.h, x))
+    drawn = [learner.draw(state, jnp.array([0, t], jnp.uint32)) for t in range(6)]
+    found = checks.estimated_influence(learner, checks.along(learner, rest, [x] * 6, [theta] * 6, drawn))
+    exact = checks.exact_influence(learner, rest, [x] * 6, [theta] * 6)
+    np.testing.assert_allclose(found, exact, atol=1e-10)
+
+
+def test_the_least_noisy_reduction_has_the_variance_of_its_theorem():
+    """sum over the mixed values: s^2 / k - sum d^2, and what is kept adds none [Benzing et al. 2019]."""
+    d = np.array([5.0, 1.0, 0.8, 0.7])
+    rotate = [np.linalg.qr(np.random.default_rng(seed).normal(size=(6, 4)))[0] for seed in (0, 1)]
+    a, u = jnp.asarray((rotate[0] * np.sqrt(d)).T), jnp.asarray((rotate[1] * np.sqrt(d)).T)
+
+    def product(signs):
+        less_a, less_u = least_noisy(a, u, signs)
+        return jnp.einsum("kp,kq->pq", less_a, less_u)
+
+    template = jax.ShapeDtypeStruct((4,), jnp.int8)
+    mean = checks.mean_over_signs(product, template)
+    np.testing.assert_allclose(mean, a.T @ u, atol=1e-13)
+    spread = checks.mean_over_signs(lambda signs: jnp.sum((product(signs) - a.T @ u) ** 2), template)
+    tail = d[1:]
+    np.testing.assert_allclose(spread, tail.sum() ** 2 / 2 - (tail**2).sum(), rtol=1e-12)
+
+
+def summed(learner, state, symbols, coins):
+    """The gradients of all blocks along a stream, the last one being cut at its end; parameters are held."""
+    total = jnp.zeros_like(state.params.theta)
+    for y, coin in zip(symbols, coins, strict=True):
+        _, evidence, influence, _ = learner.differentiate(state, y)
+        total = total + evidence.theta.gradient
+        state = learner.advanced(state._replace(influence=influence), y, (coin,))
+    last = state._replace(influence=state.influence._replace(ends=jnp.ones((), bool)))
+    return total + learner.differentiate(last, symbols[0])[1].theta.gradient
+
+
+@pytest.mark.parametrize("depth", [2, 4])
+@pytest.mark.parametrize("gain_is_right", [True, False])
+def test_mean_over_all_coins_of_artbp_is_the_unrolled_gradient(depth, gain_is_right, monkeypatch):
+    if not gain_is_right:
+        monkeypatch.setattr(artbp, "backtrack", lambda *given: bptt.backtrack(*given[:3]))
+    learner, state = started(nbt.LSTM(units=2, symbols=3), nbt.ARTBP(depth=depth))
+    phi = jax.random.normal(jax.random.key(3), state.params.phi.shape, jnp.float64)  # zero at the start
+    state, symbols = state._replace(params=state.params._replace(phi=phi)), symbol_inputs(6)
+    template = jax.ShapeDtypeStruct((6, depth.bit_length() - 1), jnp.int8)
+    mean = checks.mean_over_signs(lambda coins: summed(learner, state, symbols, coins), template)
+    stream = jnp.stack([*symbols, symbols[0]])  # the target that closes the last block counts
+    exact = checks.unrolled_gradient(learner, state, stream).theta
+    assert np.allclose(mean, exact, atol=1e-13) == gain_is_right
+
+
+def test_blocks_of_artbp_end_at_random_with_the_mean_that_was_asked():
+    learner, state = started(nbt.RNN(units=2, symbols=3), nbt.ARTBP(depth=8))
+    at = jnp.stack([jnp.zeros(4000, jnp.uint32), jnp.arange(4000, dtype=jnp.uint32)], axis=1)
+    coins = jax.vmap(lambda t: jnp.all(learner.draw(state, t)[0] < 0))(at)
+    assert 400 < int(coins.sum()) < 600

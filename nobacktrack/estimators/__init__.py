@@ -1,8 +1,9 @@
 """How the influence dh/dtheta is carried."""
 
+from .artbp import ARTBP
 from .bptt import SlidingBPTT, TruncatedBPTT
 from .diagonal import DiagonalPlusRankOne
-from .kronecker import KFRTRL
+from .kronecker import KFRTRL, KroneckerSum
 from .nobacktrack import NoBackTrack
 from .rtrl import RTRL
 from .snap import RFLO, Immediate, SnAp1
@@ -10,12 +11,14 @@ from .split import SplitNoBackTrack
 from .uoro import UORO
 
 __all__ = [
+    "ARTBP",
     "KFRTRL",
     "RFLO",
     "RTRL",
     "UORO",
     "DiagonalPlusRankOne",
     "Immediate",
+    "KroneckerSum",
     "NoBackTrack",
     "SlidingBPTT",
     "SnAp1",

@@ -61,23 +61,21 @@ def empty(depth: int, at: Point) -> Window:
     return Window(*rings, jnp.zeros(depth, bool), jnp.ones((), bool), none, none)
 
 
-def backtrack(system: Any, window: Window, params: Params) -> Tree:
+def backtrack(system: Any, window: Window, params: Params, gain: float = 1.0) -> Tree:
     """sum_j lambda_j df/dtheta(h_j, x_j), from the newest transition to the oldest, with
-    lambda_{j-1} = lambda_j df/dh + dl_dh_{j-1}, and no lambda beyond the beginning of an episode.
+    lambda_{j-1} = gain lambda_j df/dh + dl_dh_{j-1}, and no lambda beyond the beginning of an episode.
     """
     depth = len(window.dl_dh)
 
-    def back(carry: tuple[Array, Tree], age: Array) -> tuple[tuple[Array, Tree], None]:
+    def back(age: Array, carry: tuple[Array, Tree]) -> tuple[Array, Tree]:
         co_state, gradient = carry
         slot = (window.head - 1 - age) % depth
         h, x, dl_dh = jax.tree.map(lambda ring: ring[slot], (window.h, window.x, window.dl_dh))
-        co_state = jnp.where(age < window.held, co_state + dl_dh, 0)
-        co_state, here = _pull(system, Point(params, h, x), co_state)
-        return (jnp.where(window.begins[slot], 0, co_state), jax.tree.map(jnp.add, gradient, here)), None
+        before, here = _pull(system, Point(params, h, x), co_state + dl_dh)
+        return jnp.where(window.begins[slot], 0, gain * before), jax.tree.map(jnp.add, gradient, here)
 
     start = jnp.zeros_like(window.dl_dh[0]), jax.tree.map(jnp.zeros_like, params.theta)
-    (_, gradient), _ = jax.lax.scan(back, start, jnp.arange(depth, dtype=jnp.int32))
-    return gradient
+    return jax.lax.fori_loop(0, window.held, back, start)[1]
 
 
 def _pull(system: Any, at: Point, co_state: Array) -> tuple[Array, Tree]:
