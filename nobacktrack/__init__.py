@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from . import baselines, checks, hmm, reduction, streams
     from .checkpoint import load, save
     from .configuration import inverse_sqrt
+    from .diagnostics import diagnose
     from .engines import RunInfo, run_many
     from .errors import BadItem, Divergence
     from .estimators import (
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "checkpoint": ("load", "save"),
     "configuration": ("inverse_sqrt",),
+    "diagnostics": ("diagnose",),
     "engines": ("RunInfo", "run_many"),
     "errors": ("BadItem", "Divergence"),
     "estimators": (
@@ -177,6 +179,7 @@ __all__ = [
     "Unscaled",
     "baselines",
     "checks",
+    "diagnose",
     "euler",
     "generate",
     "heun",

@@ -90,7 +90,7 @@ def test_bench_in_one_table_and_as_json():
         (["bench", "--sizes", "20"], "sizes: expected UNITSxSYMBOLS"),
         (["bench", "--ranks", "0"], "ranks: expected numbers"),
         (["train", "missing.txt"], "missing.txt"),
-        (["train", "{text}", "--rank", "0"], "rank"),
+        (["train", "{text}", "--estimator", "nobacktrack:0"], "rank must be an integer >= 1"),
         (["train", "{text}", "--cell", "cat"], "cell"),
         (["resume", "{text}"], "not a checkpoint"),
         (["resume", "{saved}"], "saved by a program"),

@@ -7,7 +7,9 @@ import sys
 import typer
 
 from .bench import bench
+from .compare import compare
 from .demo import demo
+from .diagnose import diagnose
 from .generate import generate
 from .reproduce import reproduce
 from .train import resume, train
@@ -21,6 +23,8 @@ app.command()(train)
 app.command()(resume)
 app.command()(generate)
 app.command()(reproduce)
+app.command()(compare)
+app.command()(diagnose)
 app.command()(demo)
 app.command()(bench)
 

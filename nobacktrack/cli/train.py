@@ -13,42 +13,13 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from .choices import ESTIMATORS, UPDATES, Cell, cell_of, estimator_of, update_of
+
 if TYPE_CHECKING:
     import numpy as np
 
     from ..learner import Learner
     from ..protocol import State
-
-
-class Cell(StrEnum):
-    """Recurrent networks by name."""
-
-    rnn = "rnn"
-    leaky = "leaky"
-    learned_leaky = "learned-leaky"
-    gru = "gru"
-    lstm = "lstm"
-    lru = "lru"
-
-
-class Method(StrEnum):
-    """Estimators by name."""
-
-    nobacktrack = "nobacktrack"
-    diagonal = "diagonal"
-    uoro = "uoro"
-    kfrtrl = "kfrtrl"
-    snap1 = "snap1"
-    rflo = "rflo"
-    rtrl = "rtrl"
-    bptt = "bptt"
-
-
-class Move(StrEnum):
-    """Updates by name."""
-
-    kalman = "kalman"
-    sgd = "sgd"
 
 
 class Engine(StrEnum):
@@ -71,11 +42,8 @@ def train(
     stream: Annotated[Path, typer.Argument(help="A UTF-8 text file, or any file with --bytes.")],
     cell: Annotated[Cell, typer.Option(help="The network.")] = Cell.leaky,
     units: Annotated[int, typer.Option(min=1, help="Units of the network.")] = 20,
-    estimator: Annotated[Method, typer.Option(help="How the gradient is estimated.")] = Method.nobacktrack,
-    rank: Annotated[int, typer.Option(min=1, help="Rank of nobacktrack and diagonal.")] = 1,
-    depth: Annotated[int, typer.Option(min=1, help="Block length of truncated BPTT.")] = 15,
-    update: Annotated[Move, typer.Option(help="How the parameters move.")] = Move.kalman,
-    rate: Annotated[float, typer.Option(min=0, help="c in c / sqrt(t): the rate of sgd, the decay of kalman.")] = 0.1,
+    estimator: Annotated[str, typer.Option(help=f"How the gradient is estimated: {ESTIMATORS}.")] = "nobacktrack",
+    update: Annotated[str, typer.Option(help=f"How the parameters move: {UPDATES}.")] = "kalman",
     seed: Annotated[int, typer.Option(help="Seed of the initial weights and of the signs.")] = 0,
     octets: Annotated[bool, typer.Option("--bytes", help="Read bytes in place of characters.")] = False,
     engine: Chosen = Engine.auto,
@@ -84,30 +52,11 @@ def train(
     json: Json = False,
 ) -> None:
     """Learn to predict the next character of a text file, in one pass, online."""
-    symbols, alphabet = _text(stream, octets)
+    symbols, alphabet = text_of(stream, octets)
     import nobacktrack as nbt
 
-    cells = {
-        Cell.rnn: nbt.RNN,
-        Cell.leaky: nbt.LeakyRNN,
-        Cell.learned_leaky: nbt.LearnedLeakyRNN,
-        Cell.gru: nbt.GRU,
-        Cell.lstm: nbt.LSTM,
-        Cell.lru: nbt.LRU,
-    }
-    system = cells[cell](units=units, symbols=len(alphabet))
-    method = {
-        Method.nobacktrack: lambda: nbt.NoBackTrack(rank=rank),
-        Method.diagonal: lambda: nbt.DiagonalPlusRankOne(rank=rank),
-        Method.uoro: nbt.UORO,
-        Method.kfrtrl: nbt.KFRTRL,
-        Method.snap1: nbt.SnAp1,
-        Method.rflo: nbt.RFLO,
-        Method.rtrl: nbt.RTRL,
-        Method.bptt: lambda: nbt.TruncatedBPTT(depth=depth),
-    }[estimator]()
-    schedule = nbt.inverse_sqrt(rate)
-    learner = nbt.Learner(system, method, nbt.Kalman(decay=schedule) if update == Move.kalman else nbt.SGD(schedule))
+    system = cell_of(cell, units, len(alphabet))
+    learner = nbt.Learner(system, estimator_of(estimator), update_of(update))
     notes = {"stream": str(stream), "alphabet": alphabet, "bytes": octets}
     _learn(learner, learner.init(seed), symbols, notes, engine, checkpoint, checkpoint_every, json)
 
@@ -130,13 +79,13 @@ def resume(
     path = stream or (Path(notes["stream"]) if "stream" in notes else None)
     if path is None:
         raise ValueError(f"{file}: it does not say which text it was reading: give one by --stream")
-    symbols, alphabet = _text(path, notes.get("bytes", False))
+    symbols, alphabet = text_of(path, notes.get("bytes", False))
     if alphabet != notes["alphabet"]:
         raise ValueError(f"{path}: another alphabet than the one of {file}")
     _learn(learner, state, symbols, notes, engine, file, checkpoint_every, json)
 
 
-def _text(path: Path, octets: bool) -> tuple[np.ndarray, str]:
+def text_of(path: Path, octets: bool) -> tuple[np.ndarray, str]:
     """Symbols and their alphabet; a byte stands as the character of its number."""
     from .. import streams
 

@@ -38,11 +38,12 @@ class Crossings(NamedTuple):
 
     def pull(self, substep: Whole, dl_dh: Float[Array, " n"]) -> Array:
         """sum over the last steps of (H J .. J M) Y."""
-        total = jnp.zeros_like(self.blocks[0, 0])
-        for blocks, off, jacobian in zip(*self, strict=True):
-            total = total + pulled(blocks, substep, dl_dh @ off)
-            dl_dh = dl_dh @ jacobian
-        return total
+        pulls = [dl_dh]
+        for jacobian in self.jacobians[:-1]:
+            pulls.append(pulls[-1] @ jacobian)
+        through = jnp.einsum("ln,lnm->lm", jnp.stack(pulls), self.off)
+        own = jax.vmap(substep.pick)(through).astype(self.blocks.dtype)
+        return jnp.einsum("lcu,lcugk->ugk", own, self.blocks)
 
     def oldest(self, v: Float[Array, " n"]) -> Float[Array, " n"]:
         """J .. J M v, for the step that is merged next."""

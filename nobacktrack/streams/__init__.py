@@ -1,9 +1,10 @@
 """Where data comes from."""
 
+from .chaotic import henon, lorenz, mackey_glass
 from .clocks import Clock, elapsed
 from .gutenberg import shakespeare
 from .items import RESET, Pairs, Series
-from .synthetic import ANBN_ALPHABET, anbn, anbn_blocks, anbn_entropy, brackets, brackets_entropy
+from .synthetic import ANBN_ALPHABET, anbn, anbn_blocks, anbn_entropy, brackets, brackets_entropy, copy, copy_entropy
 from .synthmusic import MUSIC_ALPHABET, music, music_entropy
 from .text import characters, cycle, endless, octets
 
@@ -20,9 +21,14 @@ __all__ = [
     "brackets",
     "brackets_entropy",
     "characters",
+    "copy",
+    "copy_entropy",
     "cycle",
     "elapsed",
     "endless",
+    "henon",
+    "lorenz",
+    "mackey_glass",
     "music",
     "music_entropy",
     "octets",

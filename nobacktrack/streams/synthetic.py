@@ -61,6 +61,29 @@ def brackets_entropy(s: int, r: int, m: int) -> float:
     return (s + r) * math.log2(m) / (2 * s + r + 5)
 
 
+def copy(symbols: int, delay: int, *, length: int, seed: int) -> np.ndarray:
+    """The copy task: a random symbol, `delay` blanks, a cue, and the same symbol again. Symbols 0 .. symbols - 1 are
+    those to copy, then the blank, then the cue.
+    """
+    _check_copy(symbols, delay)
+    at_least("length", length, 1)
+    lines = length // (delay + 3) + 1
+    first = np.random.default_rng(seed).integers(symbols, size=(lines, 1))
+    blanks, cue = np.full((lines, delay), symbols), np.full((lines, 1), symbols + 1)
+    return np.concatenate([first, blanks, cue, first], axis=1).ravel()[:length].astype(np.int32)
+
+
+def copy_entropy(symbols: int, delay: int) -> float:
+    """Bits per character of the copy task: log2(symbols) / (delay + 3)."""
+    _check_copy(symbols, delay)
+    return math.log2(symbols) / (delay + 3)
+
+
+def _check_copy(symbols: int, delay: int) -> None:
+    at_least("symbols", symbols, 2)
+    at_least("delay", delay, 0)
+
+
 def _check_brackets(s: int, r: int, m: int) -> None:
     at_least("s", s, 1)
     at_least("r", r, 0)

@@ -1,0 +1,131 @@
+"""Networks, estimators, updates and streams by name, for all commands: `nobacktrack:10`, `diagonal:1:4+gramian`,
+`adam:0.01`, `anbn:1-32`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+ESTIMATORS = (
+    "nobacktrack[:rank], split[:blocks], diagonal[:rank[:lag]], uoro, kfrtrl, kronecker[:rank], snap1, rflo, "
+    "immediate, rtrl, bptt[:depth], sliding[:depth], artbp[:depth]; the first three with +gramian, +foresight or "
+    "+euclidean norms"
+)
+UPDATES = "kalman[:decay], sgd[:rate] (both over sqrt t), adam[:rate]"
+STREAMS = "a text file, anbn[:k-l], brackets[:s-r-m], copy[:symbols-delay], music"
+
+
+class Cell(StrEnum):
+    """Recurrent networks by name."""
+
+    rnn = "rnn"
+    leaky = "leaky"
+    learned_leaky = "learned-leaky"
+    gru = "gru"
+    lstm = "lstm"
+    lru = "lru"
+
+
+def cell_of(name: Cell, units: int, symbols: int) -> Any:
+    import nobacktrack as nbt
+
+    return {
+        Cell.rnn: nbt.RNN,
+        Cell.leaky: nbt.LeakyRNN,
+        Cell.learned_leaky: nbt.LearnedLeakyRNN,
+        Cell.gru: nbt.GRU,
+        Cell.lstm: nbt.LSTM,
+        Cell.lru: nbt.LRU,
+    }[name](units=units, symbols=symbols)
+
+
+def estimator_of(text: str) -> Any:
+    """`name[:number[:number]][+norms]`."""
+    import nobacktrack as nbt
+
+    kinds: dict[str, tuple[Any, tuple[str, ...]]] = {
+        "nobacktrack": (nbt.NoBackTrack, ("rank",)),
+        "split": (nbt.SplitNoBackTrack, ("blocks",)),
+        "diagonal": (nbt.DiagonalPlusRankOne, ("rank", "lag")),
+        "uoro": (nbt.UORO, ()),
+        "kfrtrl": (nbt.KFRTRL, ()),
+        "kronecker": (nbt.KroneckerSum, ("rank",)),
+        "snap1": (nbt.SnAp1, ()),
+        "rflo": (nbt.RFLO, ()),
+        "immediate": (nbt.Immediate, ()),
+        "rtrl": (nbt.RTRL, ()),
+        "bptt": (nbt.TruncatedBPTT, ("depth",)),
+        "sliding": (nbt.SlidingBPTT, ("depth",)),
+        "artbp": (nbt.ARTBP, ("depth",)),
+    }
+    norms = {"gramian": nbt.GramianNorms, "foresight": nbt.ForesightNorms, "euclidean": nbt.EuclideanNorms}
+    spec, _, rule = text.partition("+")
+    name, *numbers = spec.split(":")
+    if name not in kinds:
+        raise ValueError(f"estimator: {text!r} is none of {ESTIMATORS}")
+    kind, fields = kinds[name]
+    if len(numbers) > len(fields) or not all(number.isdecimal() for number in numbers):
+        raise ValueError(f"estimator: {text!r}; {name} takes {' and '.join(fields) or 'no number'}")
+    if rule and (rule not in norms or name not in ("nobacktrack", "split", "diagonal")):
+        raise ValueError(f"estimator: {text!r}; norms are {', '.join(norms)}, of nobacktrack, split and diagonal")
+    given = dict(zip(fields, map(int, numbers), strict=False))
+    return kind(**given, norms=norms[rule]()) if rule else kind(**given)
+
+
+def update_of(text: str) -> Any:
+    """`name[:number]`."""
+    import optax
+
+    import nobacktrack as nbt
+
+    name, _, number = text.partition(":")
+    try:
+        value = float(number) if number else None
+    except ValueError:
+        raise ValueError(f"update: {text!r}; {number!r} is not a number") from None
+    if name == "kalman":
+        return nbt.Kalman() if value is None else nbt.Kalman(decay=nbt.inverse_sqrt(value))
+    if name == "sgd":
+        return nbt.SGD(nbt.inverse_sqrt(0.1 if value is None else value))
+    if name == "adam":
+        return nbt.Optax(optax.adam(1e-3 if value is None else value))
+    raise ValueError(f"update: {text!r} is none of {UPDATES}")
+
+
+class Source(NamedTuple):
+    """A stream by name: `make(seed, length)` its symbols, and its entropy rate where that is known."""
+
+    symbols: int
+    make: Callable[[int, int], np.ndarray]
+    entropy: float | None
+    length: int | None  # of a file
+
+
+def stream_of(text: str) -> Source:
+    """A stream made by a rule, or the text of a file."""
+    from .. import streams
+
+    name, _, rest = text.partition(":")
+    made = {
+        "anbn": (2, (1, 32), streams.anbn, streams.anbn_entropy, lambda k, l: 3),  # noqa: E741
+        "brackets": (3, (1, 5, 10), streams.brackets, streams.brackets_entropy, lambda s, r, m: m + 3),
+        "copy": (2, (8, 40), streams.copy, streams.copy_entropy, lambda symbols, delay: symbols + 2),
+    }
+    if name in made and not Path(text).exists():
+        count, default, make, entropy, symbols = made[name]
+        given = tuple(map(int, re.findall(r"\d+", rest))) if rest else default
+        if len(given) != count:
+            raise ValueError(f"stream: {text!r}; {name} takes {count} numbers, as {name}:{'-'.join(map(str, default))}")
+        source = lambda seed, length: make(*given, length=length, seed=seed)  # noqa: E731
+        return Source(symbols(*given), source, entropy(*given), None)
+    if text == "music" and not Path(text).exists():
+        music = lambda seed, length: streams.music(length=length, seed=seed)  # noqa: E731
+        return Source(len(streams.MUSIC_ALPHABET), music, streams.music_entropy(), None)
+    symbols, alphabet = streams.characters(Path(text))
+    return Source(len(alphabet), lambda seed, length: symbols[:length], None, len(symbols))

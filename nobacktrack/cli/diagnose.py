@@ -1,0 +1,84 @@
+"""`nobacktrack diagnose`: how noisy and how biased a gradient estimate is, on a stream or from a checkpoint."""
+
+from __future__ import annotations
+
+import json as jsons
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from .choices import ESTIMATORS, STREAMS, UPDATES, Cell, cell_of, estimator_of, stream_of, update_of
+
+
+def diagnose(
+    source: Annotated[str, typer.Argument(help=f"{STREAMS}; or a checkpoint of `train`.")] = "anbn",
+    estimator: Annotated[str, typer.Option(help=f"Of the learner: {ESTIMATORS}.")] = "nobacktrack",
+    others: Annotated[
+        str, typer.Option(help="Estimators to hold beside it, with commas; ranks and norms if none.")
+    ] = "",
+    update: Annotated[str, typer.Option(help=f"{UPDATES}.")] = "kalman",
+    cell: Annotated[Cell, typer.Option(help="The network.")] = Cell.leaky,
+    units: Annotated[int, typer.Option(min=1, help="Units of the network.")] = 20,
+    train: Annotated[int, typer.Option(min=0, help="Characters to learn before anything is measured.")] = 100_000,
+    steps: Annotated[int, typer.Option(min=20, help="Characters over which it is measured.")] = 4000,
+    copies: Annotated[int, typer.Option(min=2, help="Independent copies of each estimator.")] = 16,
+    seed: Annotated[int, typer.Option(help="Seed of weights, signs and stream.")] = 0,
+    figure: Annotated[Path, typer.Option(help="Where the figure goes.")] = Path("out/diagnose.png"),
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object in place of the table.")] = False,
+) -> None:
+    """Measure bias, variance and cosine of a learner's gradient beside the exact one, and say what to do about them."""
+    names = [name.strip() for name in others.split(",") if name.strip()]
+    beside = {name: estimator_of(name) for name in names}
+    if Path(source).suffix == ".nbt":
+        learner, state, stream = _from_checkpoint(Path(source), steps)
+    else:
+        learner, state, stream = _trained(source, estimator, update, cell, units, train, steps, seed)
+    from ..diagnostics import diagnose as measure
+
+    found = measure(learner, state, stream, others=beside or None, copies=copies)
+    found.figure(figure)
+    if json:
+        sys.stdout.write(jsons.dumps(found.json()) + "\n")
+        return
+    console = Console()
+    console.print(repr(learner), highlight=False, soft_wrap=True)
+    console.print(found.table())
+    for line in found.advice:
+        console.print(f"- {line}", highlight=False, soft_wrap=True)
+    console.print(f"figure: {figure}", highlight=False, soft_wrap=True)
+
+
+def _trained(
+    source: str, estimator: str, update: str, cell: Cell, units: int, train: int, steps: int, seed: int
+) -> tuple[Any, Any, Any]:
+    """A learner after some characters of a stream, and those to come: of a file the next ones."""
+    stream = stream_of(source)
+    import nobacktrack as nbt
+
+    learner = nbt.Learner(cell_of(cell, units, stream.symbols), estimator_of(estimator), update_of(update))
+    whole = stream.make(seed, train + steps)
+    if len(whole) < train + steps:
+        raise ValueError(f"{source}: {len(whole)} characters; --train {train} and --steps {steps} need more")
+    state = learner.init(seed)
+    if train:
+        state, _ = learner.run(state, whole[:train])
+    return learner, state, whole[train:]
+
+
+def _from_checkpoint(path: Path, steps: int) -> tuple[Any, Any, Any]:
+    """The learner of a checkpoint, and the characters that it would read next."""
+    import nobacktrack as nbt
+
+    from .train import text_of
+
+    learner, state, notes = nbt.load(path)
+    if "stream" not in notes:
+        raise ValueError(
+            f"{path}: it does not say which text it was reading; in Python: nbt.diagnose(learner, state, ...)"
+        )
+    symbols, _ = text_of(Path(notes["stream"]), notes.get("bytes", False))
+    begin = state.steps if state.steps + steps <= len(symbols) else 0
+    return learner, state, symbols[begin : begin + steps]

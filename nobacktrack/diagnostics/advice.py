@@ -1,0 +1,76 @@
+"""What to do about a noisy or biased estimate: which rank, which rate, and why."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+
+from ..configuration import rate_at
+from ..estimators import NoBackTrack
+from ..learner import Learner
+from ..protocol import State
+from ..updates import Kalman
+
+LARGEST_RANK = 16
+UNKNOWN_MEMORY = 100.0
+NO_BIAS = 0.02  # of the gradient: below it, rounding and luck
+
+
+def given(learner: Learner, state: State, rows: list[Any], windows: list[int]) -> list[str]:
+    """A recommendation for the estimator, its rank and the rate, with its reason."""
+    own = rows[0]
+    said = _about_bias(own)
+    if own.noise is not None and own.noise < 1e-6:
+        return ["The gradient is exact here: nothing to gain from another estimator."]
+    span = _memory(learner, state)
+    ratio, window = min(zip(own.noise_in_windows, windows, strict=True), key=lambda at: abs(math.log(at[1] / span)))
+    rank = getattr(learner.estimator, "rank", None)
+    measured = (
+        f"averaged over {window} steps, the estimate adds {ratio:.3g} times the gradient (squares, in its metric)"
+    )
+    if ratio <= 1:
+        said.append(f"Rank and rate are fine: {measured}. More rank would change little.")
+    elif rank is not None and math.ceil(rank * ratio) <= LARGEST_RANK:
+        said.append(f"Take rank={math.ceil(rank * ratio)}: {measured}, and that falls as 1 / rank.")
+    elif not said:
+        said.append(
+            f"Noisy: {measured}. To be as steady as exact gradients, the rate or decay would be {1 + ratio:.2g} "
+            "times smaller; an unbiased estimate learns slower, not wrong."
+        )
+        if isinstance(learner.estimator, NoBackTrack):
+            said.append("DiagonalPlusRankOne(lag=4) carries what units do to themselves without noise: try it first.")
+    return said + _better(own, rows[1:])
+
+
+def _about_bias(own: Any) -> list[str]:
+    if own.bias is None or own.bias <= max(2 * (own.bias_error or 0), NO_BIAS):
+        return []
+    return [
+        f"{own.estimator} is biased here: the mean of its gradients is off by {own.bias:.2f} of their size. "
+        "DiagonalPlusRankOne(lag=4) is unbiased, at a cost that is linear too."
+    ]
+
+
+def _better(own: Any, others: list[Any]) -> list[str]:
+    """The least noisy of the others, where it is worth a word."""
+    candidates = [
+        row for row in others if row.noise is not None and own.noise is not None and row.noise < own.noise / 2
+    ]
+    if not candidates:
+        return []
+    best = min(candidates, key=lambda row: row.noise)
+    less = own.noise / best.noise if best.noise else math.inf
+    return [
+        f"{best.estimator}: {less:.2g} times less noise, {best.microseconds / own.microseconds:.2g} times the time."
+    ]
+
+
+def _memory(learner: Learner, state: State) -> float:
+    """Over how many steps the update averages: 1 / gamma_t for a filter, a hundred where it does not say."""
+    update = learner.updates.theta
+    if not isinstance(update, Kalman):
+        return UNKNOWN_MEMORY
+    gamma = float(rate_at(update.decay, jnp.asarray(float(state.steps + 1))))
+    return max(1 / max(gamma, 1e-9), 1.0)

@@ -1,0 +1,69 @@
+"""A diagnosis as a table and as a figure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from rich.table import Table
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+
+def table(diagnosis: Any) -> Table:
+    """A row an estimator: cosine (s.e.), error, bias (s.e.), noise in the metric of theta, and time."""
+    found = Table(title=f"{diagnosis.copies} copies, {diagnosis.steps:,} steps", title_justify="left")
+    for name in ("", "cosine", "error", "bias", "noise", "us / step"):
+        found.add_column(name, justify="right" if name else "left")
+    for row in diagnosis.rows:
+        noise = row.noise if row.noise is not None else row.noise_in_windows[-1]
+        found.add_row(
+            row.name,
+            _with_error(row.cosine, row.cosine_error),
+            _number(row.error),
+            _with_error(row.bias, row.bias_error),
+            _number(noise),
+            _number(row.microseconds),
+        )
+    return found
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _with_error(value: float | None, error: float | None) -> str:
+    return "-" if value is None else f"{value:.3f} ({error:.3f})"
+
+
+def figure(diagnosis: Any, path: Path) -> None:
+    """Cosines with the exact gradient, noise against the rate, and which parts of theta the noise is in."""
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows = diagnosis.rows
+    fig, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 0.25 * len(rows) + 3.2), layout="constrained")
+    known = [row for row in rows if row.cosine is not None]
+    left.barh([row.name for row in known], [row.cosine for row in known], xerr=[row.cosine_error for row in known])
+    left.invert_yaxis()
+    left.set(xlabel="cosine of one estimate with the exact gradient", xlim=(min(0, left.get_xlim()[0]), 1))
+    for i, row in enumerate(rows):
+        if any(ratio > 0 for ratio in row.noise_in_windows):
+            rates = 1 / np.array(diagnosis.windows, float)
+            snr = 1 / np.array(row.noise_in_windows)
+            middle.plot(rates, snr, "o-", color=COLOURS[i % len(COLOURS)], label=row.name, markersize=4)
+    middle.axhline(1, color="0.5", linewidth=1, linestyle=":")
+    middle.set(xscale="log", yscale="log", xlabel="rate (1 / steps averaged)", ylabel="gradient / noise, squares")
+    middle.legend(frameon=False, fontsize=8)
+    shares = np.array(rows[0].by_part) / max(sum(rows[0].by_part), 1e-300)
+    right.bar(range(len(shares)), shares, color="0.4")
+    if len(shares) <= 8:
+        right.set_xticks(range(len(shares)), diagnosis.parts, rotation=30, ha="right")
+    right.set(xlabel="unit" if len(shares) > 8 else "", ylabel="share of the noise", title=f"where: {rows[0].name}")
+    for axes in (left, middle, right):
+        axes.grid(alpha=0.25)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fig.savefig(path, dpi=130)
+    plt.close(fig)
