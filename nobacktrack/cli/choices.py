@@ -17,7 +17,7 @@ ESTIMATORS = (
     "immediate, rtrl, bptt[:depth], sliding[:depth], artbp[:depth]; the first three with +gramian, +foresight or "
     "+euclidean norms"
 )
-UPDATES = "kalman[:decay], sgd[:rate] (both over sqrt t), adam[:rate]"
+UPDATES = "kalman[:decay[:prior]], sgd[:rate] (decay and rate over sqrt t), adam[:rate]"
 STREAMS = "a text file, anbn[:k-l], brackets[:s-r-m], copy[:symbols-delay], music"
 
 
@@ -79,23 +79,24 @@ def estimator_of(text: str) -> Any:
 
 
 def update_of(text: str) -> Any:
-    """`name[:number]`."""
+    """`name[:number[:number]]`."""
     import optax
 
     import nobacktrack as nbt
 
-    name, _, number = text.partition(":")
+    name, *given = text.split(":")
     try:
-        value = float(number) if number else None
+        numbers = [float(number) for number in given]
     except ValueError:
-        raise ValueError(f"update: {text!r}; {number!r} is not a number") from None
+        raise ValueError(f"update: {text!r}; {':'.join(given)!r} is not a number") from None
+    if name not in ("kalman", "sgd", "adam") or len(numbers) > (2 if name == "kalman" else 1):
+        raise ValueError(f"update: {text!r} is none of {UPDATES}")
     if name == "kalman":
-        return nbt.Kalman() if value is None else nbt.Kalman(decay=nbt.inverse_sqrt(value))
+        prior = {"prior": numbers[1]} if len(numbers) > 1 else {}
+        return nbt.Kalman(decay=nbt.inverse_sqrt(numbers[0] if numbers else 0.1), **prior)
     if name == "sgd":
-        return nbt.SGD(nbt.inverse_sqrt(0.1 if value is None else value))
-    if name == "adam":
-        return nbt.Optax(optax.adam(1e-3 if value is None else value))
-    raise ValueError(f"update: {text!r} is none of {UPDATES}")
+        return nbt.SGD(nbt.inverse_sqrt(numbers[0] if numbers else 0.1))
+    return nbt.Optax(optax.adam(numbers[0] if numbers else 1e-3))
 
 
 class Source(NamedTuple):

@@ -9,48 +9,57 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int8
+from jaxtyping import Array, Float, Int8, Int32
 
 from .. import draws
 from ..configuration import at_least, configuration, set_field, static
 from ..immediate import Loops
-from ..norms import InvariantNorms, MetricNorms, Norms, Ruler
+from ..norms import InvariantNorms, MetricNorms, Norms, norm
 from ..protocol import Metric, Params, Point, Tree, flat
 from ..systems.substeps import Whole
-from .blocks import Blocks, carried, no_blocks, pulled, step_of
+from .blocks import Blocks, carried, no_blocks, pulled, step_of, weighed
 from .nobacktrack import each, mix
 
 
 class Crossings(NamedTuple):
-    """What units did to others in the last steps, newest first: sum_i (J .. J M e_i) Y_i^T, with Y the blocks before
-    the step, M its Jacobian without what units do to themselves, and J those of the steps since.
+    """What units did to others in the last steps: sum_j (J .. J M e_j) Y_j^T, with Y_j what the
+    parameters of unit j did to its activity, M the weights from activities to other units, and J the Jacobians of the
+    steps since.
     """
 
-    blocks: Float[Array, "lag components units gates fan"]
-    off: Float[Array, "lag n n"]
+    blocks: Float[Array, "lag units gates fan"]
+    off: Float[Array, "lag n units"]
     jacobians: Float[Array, "lag n n"]
+    head: Int32[Array, ""]  # the slot of the newest, in a ring
 
-    def pushed_on(self, blocks: Blocks, off: Array, jacobian: Array) -> Crossings:
-        """With those of one more step, the oldest being left out."""
-        return Crossings(
-            *(jnp.concatenate([new[None], old[:-1]]) for new, old in zip((blocks, off, jacobian), self, strict=True))
-        )
+    def pushed_on(self, blocks: Array, off: Array, jacobian: Array) -> Crossings:
+        """With those of one more step, in the place of the oldest."""
+        head = self._slot(-1)
+        rings = zip(self[:3], (blocks, off, jacobian), strict=True)
+        return Crossings(*(ring.at[head].set(new) for ring, new in rings), head)
 
-    def pull(self, substep: Whole, dl_dh: Float[Array, " n"]) -> Array:
+    def pull(self, dl_dh: Float[Array, " n"]) -> Float[Array, "units gates fan"]:
         """sum over the last steps of (H J .. J M) Y."""
-        pulls = [dl_dh]
-        for jacobian in self.jacobians[:-1]:
-            pulls.append(pulls[-1] @ jacobian)
-        through = jnp.einsum("ln,lnm->lm", jnp.stack(pulls), self.off)
-        own = jax.vmap(substep.pick)(through).astype(self.blocks.dtype)
-        return jnp.einsum("lcu,lcugk->ugk", own, self.blocks)
+        pulls = jnp.zeros(self.off.shape[:2], dl_dh.dtype).at[self.head].set(dl_dh)
+        for age in range(len(self.off) - 1):
+            dl_dh = dl_dh @ self.jacobians[self._slot(age)]
+            pulls = pulls.at[self._slot(age + 1)].set(dl_dh)
+        return weighed(jnp.sum(pulls[:, :, None] * self.off, axis=1), self.blocks)
 
-    def oldest(self, v: Float[Array, " n"]) -> Float[Array, " n"]:
+    def oldest(self, v: Float[Array, " units"]) -> Float[Array, " n"]:
         """J .. J M v, for the step that is merged next."""
-        v = self.off[-1] @ v
-        for jacobian in self.jacobians[:-1][::-1]:
-            v = jacobian @ v
+        v = self.off[self._slot(-1)] @ v
+        for age in range(len(self.off) - 2, -1, -1):
+            v = self.jacobians[self._slot(age)] @ v
         return v
+
+    def oldest_terms(self) -> tuple[Array, Array]:
+        """Y and M of the step that is merged next."""
+        return self.blocks[self._slot(-1)], self.off[self._slot(-1)]
+
+    def _slot(self, age: int) -> Array:
+        """Of the step so many steps before the newest; -1 is the oldest, and the place of the next."""
+        return (self.head - age) % len(self.off)
 
 
 class BlocksPlus(NamedTuple):
@@ -70,9 +79,10 @@ class DiagonalPlusRankOne:
     """The blocks of SnAp-1, and what they drop merged into K random outer products. Unbiased; time and memory
     O((K + lag) (dim theta + n^2)).
 
-    With J = df/dh, D the blocks that units have with themselves and M = J - D, one more step of the influence is the
-    sum of D Z + df/dtheta, of the terms (J v_k) w_k^T, and of sum_i (M e_i) Z_i^T. The last one is kept as it is for
-    `lag` steps, in which gradients are read without noise of it, and then merged into v and w with signs.
+    With J = df/dh and D the blocks that units have with themselves, one more step of the influence is the sum of
+    D Z + df/dtheta, of the terms (J v_k) w_k^T, and of what units do to others, one product a unit. The last ones are
+    kept as they are for `lag` steps, in which gradients are read without noise of them, and then merged into v and w
+    with signs.
     """
 
     rank: int = static(default=1)
@@ -88,8 +98,10 @@ class DiagonalPlusRankOne:
     def init(self, system: Any, at: Point) -> BlocksPlus:
         h, theta = flat(at.h), at.params.theta
         blocks = no_blocks(system, at, "DiagonalPlusRankOne")
-        off = jnp.zeros((self.lag, h.size, h.size), h.dtype)
-        crossings = Crossings(jnp.zeros((self.lag, *blocks.shape), blocks.dtype), off, off)
+        off, jacobians = (jnp.zeros((self.lag, h.size, size), h.dtype) for size in (system.units, h.size))
+        crossings = Crossings(
+            jnp.zeros((self.lag, *blocks.shape[1:]), blocks.dtype), off, jacobians, jnp.zeros((), jnp.int32)
+        )
         v, w = jnp.zeros((self.rank, h.size), h.dtype), jnp.zeros((self.rank, *theta.shape), theta.dtype)
         return BlocksPlus(blocks, crossings, v, w, self.norms.init(h))
 
@@ -102,13 +114,13 @@ class DiagonalPlusRankOne:
     ) -> tuple[BlocksPlus, Tree, bool]:
         """dl/dtheta = sum_i H_i Z_i + what came from other units in the last steps + (1/K) sum_k (H v_k) w_k."""
         substep = system.substeps[0]
-        own = pulled(influence.blocks, substep, dl_dh) + influence.crossings.pull(substep, dl_dh)
+        own = pulled(influence.blocks, substep, dl_dh) + influence.crossings.pull(dl_dh)
         gradient = own + mix(influence.v @ dl_dh / self.rank, influence.w)
         return influence._replace(memory=self.norms.observe(influence.memory, dl_dh)), gradient, True
 
-    def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, "rank n"], ...]:
-        """The signs eps, for each of the K terms and each component of the state."""
-        return (draws.signs(key, t, (self.rank, flat(h).size)),)
+    def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, "rank units"], ...]:
+        """The signs eps, for each of the K terms and each unit."""
+        return (draws.signs(key, t, (self.rank, system.units)),)
 
     def advance(
         self, system: Any, influence: BlocksPlus, at: Point, metric: Metric, signs: Any
@@ -118,55 +130,55 @@ class DiagonalPlusRankOne:
         v, w = self.reduce(substep, influence, signs[0], metric)
         loops = following.loops()
         off = _off(loops, substep)
-        crossings = influence.crossings.pushed_on(influence.blocks, off, off + _own(loops))
+        active = weighed(loops.through, influence.blocks)
+        crossings = influence.crossings.pushed_on(active, off, _jacobian(loops, off))
         blocks = carried(influence.blocks, loops.own, rows)
         memory = self.norms.carry(influence.memory, substep, following, metric)
         return BlocksPlus(blocks, crossings, jax.vmap(following.push)(v), w, memory), following.h
 
     def reduce(
-        self, substep: Whole, influence: BlocksPlus, signs: Int8[Array, "rank n"], metric: Metric
+        self, substep: Whole, influence: BlocksPlus, signs: Int8[Array, "rank units"], metric: Metric
     ) -> tuple[Array, Array]:
-        """v <- rho v + r J .. J M (eps rho_i),  w <- w / rho + sum_i eps_i Y_i / (r rho_i), rho_i^2 = |Y_i| / |M e_i|.
+        """v <- rho v + r J .. J M (eps rho_j),  w <- w / rho + sum_j eps_j Y_j / (r rho_j), rho_j^2 = |Y_j| / |M e_j|.
 
         r balances the two sums: it is the same for eps and -eps, so that no bias comes in.
         """
         ruler = self.norms.ruler(influence.memory, influence, substep, metric)
-        blocks, off = influence.crossings.blocks[-1], influence.crossings.off[-1]
+        blocks, off = influence.crossings.oldest_terms()
+        lengths = jnp.sqrt(jnp.sum(ruler.metric.row_norm2(blocks, substep.rows), axis=-1))
         columns = ruler._replace(matrix=None).state_norms(off.T)  # by the diagonal alone: O(n^2)
-        rho_i, inverse_i = self.norms.scales(_lengths(blocks, substep, ruler.metric), substep.pick(columns))
-        eps = jax.vmap(substep.pick)(signs.astype(influence.v.dtype))
-        new_v = jax.vmap(lambda one: influence.crossings.oldest(substep.spread(one * rho_i)))(eps)
-        new_w = jnp.einsum("kdu,dugf->kugf", eps * inverse_i[None], blocks)
-        v, w = self._balanced(ruler, influence.v, influence.w)
-        new_v, new_w = self._balanced(ruler, new_v, new_w)
-        return v + new_v, w + new_w
-
-    def _balanced(self, ruler: Ruler, v: Array, w: Array) -> tuple[Array, Array]:
-        """rho v, w / rho."""
-        rho, inverse = self.norms.scales(ruler.form_norms(w).astype(v.dtype), ruler.state_norms(v))
-        return rho[:, None] * v, each(inverse, w)
-
-
-def _own(loops: Loops) -> Float[Array, "n n"]:
-    """D, as a matrix."""
-    components, _, units = loops.own.shape
-    dense = jnp.einsum("cdu,uj->cudj", loops.own, jnp.eye(units, dtype=loops.own.dtype))
-    return dense.reshape(components * units, -1)
+        rho_j, inverse_j = self.norms.scales(lengths.astype(off.dtype), columns)
+        eps = signs.astype(influence.v.dtype)
+        new_v = jax.vmap(lambda one: influence.crossings.oldest(one * rho_j))(eps)
+        new_w = (eps * inverse_j[None]).astype(blocks.dtype)[:, :, None, None] * blocks[None]
+        size = jnp.broadcast_to(norm(inverse_j * lengths), (self.rank,))  # units share no parameter, so squares add
+        rho, inverse = self.norms.scales(
+            ruler.form_norms(influence.w).astype(off.dtype), ruler.state_norms(influence.v)
+        )
+        r, over_r = self.norms.scales(size.astype(off.dtype), ruler.state_norms(new_v))
+        v = rho[:, None] * influence.v + r[:, None] * new_v
+        return v, each(inverse, influence.w) + each(over_r, new_w)
 
 
-def _lengths(blocks: Blocks, substep: Whole, metric: Metric) -> Float[Array, "components units"]:
-    """|Y_i| in the metric, for each component of each unit."""
-    squares = jax.vmap(lambda one: jnp.sum(metric.row_norm2(one, substep.rows), axis=-1))(blocks)
-    return jnp.sqrt(squares)
+def _jacobian(loops: Loops, off: Float[Array, "n units"]) -> Float[Array, "n n"]:
+    """df/dh: what units do to others through their activities, and to themselves."""
+    components, units = loops.through.shape
+    across = off[:, None, :] * loops.through[None, :, :]
+    same = jnp.eye(units, dtype=off.dtype)[None, :, None, :]
+    own = jnp.moveaxis(loops.own, 1, 2)[:, :, :, None] * same
+    return across.reshape(components * units, -1) + own.reshape(components * units, -1)
 
 
-def _off(loops: Loops, substep: Whole) -> Float[Array, "n n"]:
-    """M = J - D: the effective weights from a unit to the others, times the derivative of its activity."""
+def _off(loops: Loops, substep: Whole) -> Float[Array, "n units"]:
+    """M: the effective weights from the activity of a unit to the others."""
     cell = substep.cell
     components, units = loops.through.shape
     if not cell.degree:
-        return jnp.zeros((components * units,) * 2, loops.through.dtype)
-    sources = np.broadcast_to(np.arange(units), (units, units)) if cell.graph is None else cell.graph.sources
-    hears = (sources[:, :, None] == np.arange(units)) & (np.arange(units)[:, None, None] != np.arange(units))
-    across = jnp.einsum("cuk,ukj->cuj", loops.across, jnp.asarray(hears, loops.across.dtype))
-    return jnp.einsum("cuj,dj->cudj", across, loops.through).reshape(components * units, -1)
+        return jnp.zeros((components * units, units), loops.through.dtype)
+    if cell.graph is None:
+        across = loops.across
+    else:
+        places = np.arange(units)[:, None], cell.graph.sources
+        across = jnp.zeros((components, units, units), loops.across.dtype).at[:, *places].add(loops.across)
+    others = 1 - jnp.eye(units, dtype=across.dtype)
+    return (across * others[None]).reshape(components * units, units)
