@@ -92,8 +92,8 @@ def update_of(text: str) -> Any:
     if name not in ("kalman", "sgd", "adam") or len(numbers) > (2 if name == "kalman" else 1):
         raise ValueError(f"update: {text!r} is none of {UPDATES}")
     if name == "kalman":
-        prior = {"prior": numbers[1]} if len(numbers) > 1 else {}
-        return nbt.Kalman(decay=nbt.inverse_sqrt(numbers[0] if numbers else 0.1), **prior)
+        prior = numbers[1] if len(numbers) > 1 else None
+        return nbt.Kalman(decay=nbt.inverse_sqrt(numbers[0] if numbers else 0.1), prior=prior)
     if name == "sgd":
         return nbt.SGD(nbt.inverse_sqrt(numbers[0] if numbers else 0.1))
     return nbt.Optax(optax.adam(numbers[0] if numbers else 1e-3))

@@ -35,8 +35,8 @@ class Crossings(NamedTuple):
     def pushed_on(self, blocks: Array, off: Array, jacobian: Array) -> Crossings:
         """With those of one more step, in the place of the oldest."""
         head = self._slot(-1)
-        rings = zip(self[:3], (blocks, off, jacobian), strict=True)
-        return Crossings(*(ring.at[head].set(new) for ring, new in rings), head)
+        put = [ring.at[head].set(new) for ring, new in zip(self[:3], (blocks, off, jacobian), strict=True)]
+        return Crossings(put[0], put[1], put[2], head)
 
     def pull(self, dl_dh: Float[Array, " n"]) -> Float[Array, "units gates fan"]:
         """sum over the last steps of (H J .. J M) Y."""
