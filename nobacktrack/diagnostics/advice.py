@@ -26,6 +26,8 @@ def given(learner: Learner, state: State, rows: list[Any], windows: list[int]) -
         return ["The gradient is exact here: nothing to gain from another estimator."]
     span = _memory(learner, state)
     ratio, window = min(zip(own.noise_in_windows, windows, strict=True), key=lambda at: abs(math.log(at[1] / span)))
+    if not math.isfinite(ratio):
+        return [*said, "There is no gradient here to speak of: train for a while first."]
     rank = getattr(learner.estimator, "rank", None)
     measured = (
         f"averaged over {window} steps, the estimate adds {ratio:.3g} times the gradient (squares, in its metric)"

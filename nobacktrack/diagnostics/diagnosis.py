@@ -114,7 +114,7 @@ def diagnose(
     for name, estimator in named.items():
         shadow = Learner(learner.system, estimator, learner.update)
         begun = begin(shadow, state, copies, exact, len(windows))
-        after, found = follow(learner, shadow, state, begun, chunk, jnp.asarray(windows), burn_in)
+        after, found = follow(learner, shadow, state, begun, chunk, jnp.asarray(windows, jnp.int32), jnp.int32(burn_in))
         cost = microseconds(shadow, state, part(chunk, 0, min(count, TIMED)))
         rows.append(_row(name, estimator, jax.tree.map(lambda leaf: np.asarray(leaf, float), found), copies, cost))
     parts = _part_names(learner, state)

@@ -62,7 +62,7 @@ def begin(shadow: Learner, state: State, copies: int, exact: bool, windows: int)
 
 @jax.jit
 def follow(
-    learner: Learner, shadow: Learner, state: State, begun: Shadow, chunk: Chunk, windows: Array, burn_in: int
+    learner: Learner, shadow: Learner, state: State, begun: Shadow, chunk: Chunk, windows: Array, burn_in: Array
 ) -> tuple[State, Step]:
     """The learner after a chunk, and what was measured at each step."""
 
@@ -121,7 +121,7 @@ def _advanced(learner: Learner, shadow: Learner, state: State, beside: Shadow, x
 
 
 def _measured(
-    learner: Learner, shadow: Learner, state: State, beside: Shadow, y: Tree, windows: Array, burn_in: Any
+    learner: Learner, shadow: Learner, state: State, beside: Shadow, y: Tree, windows: Array, burn_in: Array
 ) -> tuple[Shadow, Step]:
     """The gradients of all copies on one target, against the exact one."""
 

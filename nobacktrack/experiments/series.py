@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -38,12 +39,14 @@ UPDATES = {"Adam": nbt.Optax(optax.adam(1e-3)), "Kalman": nbt.Kalman()}
 
 
 def error(learner: nbt.Learner, series: np.ndarray, seed: int) -> float:
-    """The loss of a Gaussian readout is (y - y_hat)^2 / 2; the series has variance 1. NaN where it diverged."""
+    """The loss of a Gaussian readout is (y - y_hat)^2 / 2 + log(2 pi) / 2, and the series has variance 1. NaN where it
+    diverged.
+    """
     try:
         _, info = learner.run(learner.init(seed), series)
     except FloatingPointError:
         return float("nan")
-    return float(2 * info.loss[-len(series) // 10 :].mean())
+    return float(2 * info.loss[-len(series) // 10 :].astype(float).mean() - math.log(2 * math.pi))
 
 
 def run(given: argparse.Namespace, say: Any) -> dict[str, list[float]]:

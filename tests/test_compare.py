@@ -1,0 +1,93 @@
+"""`compare`: estimators and updates on one stream."""
+
+import numpy as np
+import pytest
+
+import nobacktrack as nbt
+from nobacktrack.cli import choices
+from nobacktrack.experiments import compare
+from nobacktrack.experiments.compare import Curve, Entry
+
+
+def entry(name, estimator, length=1000):
+    return Entry(name, "sgd", nbt.Learner(nbt.RNN(units=3, symbols=3), estimator, nbt.SGD(0.1)), length)
+
+
+def make(seed, length):
+    return nbt.streams.anbn(1, 4, length=length, seed=seed)
+
+
+def test_runs_are_those_of_the_learners_and_are_kept(tmp_path):
+    entries, out = [entry("nbt", nbt.NoBackTrack()), entry("snap", nbt.SnAp1(), 600)], tmp_path / "deep" / "c.json"
+    results = compare.run(entries, make, 2, out, lambda text: None)
+    for each in entries:
+        for seed in range(2):
+            _, info = each.learner.run(each.learner.init(seed), make(seed, each.length))
+            assert results[each.key(seed)].last == pytest.approx(info.bits[-each.length // 10 :].mean(), rel=1e-4)
+    said = []
+    again = compare.run(entries, lambda seed, length: pytest.fail("run again"), 2, out, said.append)
+    assert again == results
+    assert said[0].startswith("nbt, sgd: [")
+    shown = compare.table(entries, results, 2, [500, 5000], [1e-3], 0.2)
+    assert shown.row_count == 2
+    compare.figure(entries, results, 2, 0.2, tmp_path / "c.png")
+    assert (tmp_path / "c.png").stat().st_size > 10_000
+
+
+def test_curves_are_read_at_characters_and_at_times():
+    curve = Curve([100, 200, 400, 800], [3.0, 2.0, 1.0], 1.0, microseconds=10.0)
+    assert curve.at(400) == 2.0
+    assert curve.at_time(400 * 10e-6) == pytest.approx(2.0)
+    assert 1.0 < curve.at(600) < 2.0
+    assert np.isnan(curve.at(900))
+    assert np.isnan(curve.at(150))
+
+
+def test_a_run_that_diverged_is_counted(monkeypatch):
+    wild = Entry("wild", "sgd", nbt.Learner(nbt.RNN(units=3, symbols=3), nbt.RTRL(), nbt.SGD(1e30)), 1000)
+    curve = compare.one(wild, make(0, 1000), 0)
+    assert np.isnan(curve.last)
+    assert compare._mean([curve.last, 0.5, 0.7]) == "0.6000 (0.1000) [1 lost]"
+
+
+@pytest.mark.parametrize(
+    ("text", "estimator"),
+    [
+        ("nobacktrack:10", nbt.NoBackTrack(rank=10)),
+        ("diagonal:1:4+gramian", nbt.DiagonalPlusRankOne(lag=4, norms=nbt.GramianNorms())),
+        ("kronecker:3", nbt.KroneckerSum(rank=3)),
+        ("artbp", nbt.ARTBP()),
+        ("bptt:7", nbt.TruncatedBPTT(depth=7)),
+    ],
+)
+def test_estimators_have_names(text, estimator):
+    assert choices.estimator_of(text) == estimator
+
+
+@pytest.mark.parametrize(
+    "text", ["nothing", "uoro:3", "nobacktrack:x", "snap1+gramian", "diagonal:1:2:3", "diagonal+big"]
+)
+def test_other_names_are_refused(text):
+    with pytest.raises(ValueError, match="estimator: "):
+        choices.estimator_of(text)
+
+
+def test_updates_have_names():
+    assert choices.update_of("kalman:0.2:50") == nbt.Kalman(decay=nbt.inverse_sqrt(0.2), prior=50.0)
+    assert choices.update_of("sgd:0.5") == nbt.SGD(nbt.inverse_sqrt(0.5))
+    for text in ("adam:x", "newton", "sgd:1:2"):
+        with pytest.raises(ValueError, match="update: "):
+            choices.update_of(text)
+
+
+def test_streams_have_names(tmp_path):
+    source = choices.stream_of("copy:4-5")
+    assert source.symbols == 6
+    np.testing.assert_array_equal(source.make(3, 50), nbt.streams.copy(4, 5, length=50, seed=3))
+    assert source.entropy == nbt.streams.copy_entropy(4, 5)
+    assert choices.stream_of("anbn").symbols == 3
+    assert choices.stream_of("music").symbols == len(nbt.streams.MUSIC_ALPHABET)
+    (tmp_path / "text").write_text("abcabc")
+    assert choices.stream_of(str(tmp_path / "text")).length == 6
+    with pytest.raises(ValueError, match="takes 2 numbers"):
+        choices.stream_of("anbn:1")
