@@ -29,17 +29,15 @@ def given(learner: Learner, state: State, rows: list[Any], windows: list[int]) -
     if not math.isfinite(ratio):
         return [*said, "There is no gradient here to speak of: train for a while first."]
     rank = getattr(learner.estimator, "rank", None)
-    measured = (
-        f"averaged over {window} steps, the estimate adds {ratio:.3g} times the gradient (squares, in its metric)"
-    )
+    measured = f"averaged over {window} steps, the estimate adds {_times(ratio)} the gradient (squares, in its metric)"
     if ratio <= 1:
         said.append(f"Rank and rate are fine: {measured}. More rank would change little.")
     elif rank is not None and math.ceil(rank * ratio) <= LARGEST_RANK:
         said.append(f"Take rank={math.ceil(rank * ratio)}: {measured}, and that falls as 1 / rank.")
     elif not said:
         said.append(
-            f"Noisy: {measured}. To be as steady as exact gradients, the rate or decay would be {1 + ratio:.2g} "
-            "times smaller; an unbiased estimate learns slower, not wrong."
+            f"Noisy: {measured}. To be as steady as exact gradients, the rate or decay would be {_times(1 + ratio)} "
+            "smaller; an unbiased estimate learns slower, not wrong."
         )
         if isinstance(learner.estimator, NoBackTrack):
             said.append("DiagonalPlusRankOne(lag=4) carries what units do to themselves without noise: try it first.")
@@ -47,7 +45,7 @@ def given(learner: Learner, state: State, rows: list[Any], windows: list[int]) -
 
 
 def _about_bias(own: Any) -> list[str]:
-    if own.bias is None or own.bias <= max(2 * (own.bias_error or 0), NO_BIAS):
+    if not _biased(own):
         return []
     return [
         f"{own.estimator} is biased here: the mean of its gradients is off by {own.bias:.2f} of their size. "
@@ -55,18 +53,23 @@ def _about_bias(own: Any) -> list[str]:
     ]
 
 
+def _biased(row: Any) -> bool:
+    return row.bias is not None and row.bias > max(2 * (row.bias_error or 0), NO_BIAS)
+
+
 def _better(own: Any, others: list[Any]) -> list[str]:
-    """The least noisy of the others, where it is worth a word."""
-    candidates = [
-        row for row in others if row.noise is not None and own.noise is not None and row.noise < own.noise / 2
-    ]
+    """The least noisy of the others that are not biased, where it is worth a word."""
+    measured = [row for row in others if None not in (row.noise, own.noise) and not _biased(row)]
+    candidates = [row for row in measured if row.noise < own.noise / 2]
     if not candidates:
         return []
     best = min(candidates, key=lambda row: row.noise)
-    less = own.noise / best.noise if best.noise else math.inf
-    return [
-        f"{best.estimator}: {less:.2g} times less noise, {best.microseconds / own.microseconds:.2g} times the time."
-    ]
+    less = _times(own.noise / best.noise) if best.noise else "infinitely"
+    return [f"{best.estimator}: {less} less noise, at {_times(best.microseconds / own.microseconds)} the time."]
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:,.0f} times" if ratio >= 10 else f"{ratio:.2g} times"
 
 
 def _memory(learner: Learner, state: State) -> float:

@@ -166,6 +166,7 @@ def _row(name: str, estimator: Any, found: Any, copies: int, cost: float) -> Row
     known = bool(np.isfinite(found.error).any())
     cosine, cosine_error = _batched(found.cosine)
     excess, excess_error = _batched(found.off - found.spread / copies)
+    bias, bias_error = _root(excess / size2, excess_error / size2)
     shown = known and stepwise
     return Row(
         name,
@@ -173,8 +174,8 @@ def _row(name: str, estimator: Any, found: Any, copies: int, cost: float) -> Row
         cosine if shown else None,
         cosine_error if shown else None,
         math.sqrt(np.nanmean(found.error) / size2) if shown else None,
-        math.sqrt(max(excess, 0) / size2) if shown else None,
-        math.sqrt(max(excess_error, 0) / size2) if shown else None,
+        bias if shown else None,
+        bias_error if shown else None,
         _ratio(found.noise, found.strength) if stepwise else None,
         [
             _ratio(noise, strength)
@@ -183,6 +184,12 @@ def _row(name: str, estimator: Any, found: Any, copies: int, cost: float) -> Row
         [float(x) for x in np.nanmean(found.by_part, axis=0)],
         cost,
     )
+
+
+def _root(square: float, error: float) -> tuple[float, float]:
+    """The root of a square that may come out negative, and its error: that of the square, where it says no more."""
+    root = math.sqrt(max(square, 0))
+    return root, error / (2 * root) if square > error else math.sqrt(error)
 
 
 def _ratio(noise: np.ndarray, strength: np.ndarray) -> float:

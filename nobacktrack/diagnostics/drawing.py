@@ -16,7 +16,7 @@ def table(diagnosis: Any) -> Table:
     """A row an estimator: cosine (s.e.), error, bias (s.e.), noise in the metric of theta, and time."""
     found = Table(title=f"{diagnosis.copies} copies, {diagnosis.steps:,} steps", title_justify="left")
     for name in ("", "cosine", "error", "bias", "noise", "us / step"):
-        found.add_column(name, justify="right" if name else "left")
+        found.add_column(name, justify="right" if name else "left", no_wrap=True)
     for row in diagnosis.rows:
         noise = row.noise if row.noise is not None else row.noise_in_windows[-1]
         found.add_row(
@@ -46,17 +46,24 @@ def figure(diagnosis: Any, path: Path) -> None:
     rows = diagnosis.rows
     fig, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 0.25 * len(rows) + 3.2), layout="constrained")
     known = [row for row in rows if row.cosine is not None]
-    left.barh([row.name for row in known], [row.cosine for row in known], xerr=[row.cosine_error for row in known])
+    colours = {row.name: COLOURS[i % len(COLOURS)] for i, row in enumerate(rows)}
+    left.barh(
+        [row.name for row in known],
+        [row.cosine for row in known],
+        xerr=[row.cosine_error for row in known],
+        color=[colours[row.name] for row in known],
+    )
     left.invert_yaxis()
     left.set(xlabel="cosine of one estimate with the exact gradient", xlim=(min(0, left.get_xlim()[0]), 1))
-    for i, row in enumerate(rows):
+    for row in rows:
         if any(ratio > 0 for ratio in row.noise_in_windows):
             rates = 1 / np.array(diagnosis.windows, float)
             snr = 1 / np.array(row.noise_in_windows)
-            middle.plot(rates, snr, "o-", color=COLOURS[i % len(COLOURS)], label=row.name, markersize=4)
+            middle.plot(rates, snr, "o-", color=colours[row.name], label=row.name, markersize=4)
     middle.axhline(1, color="0.5", linewidth=1, linestyle=":")
     middle.set(xscale="log", yscale="log", xlabel="rate (1 / steps averaged)", ylabel="gradient / noise, squares")
-    middle.legend(frameon=False, fontsize=8)
+    if len(known) < len(rows):  # the bars on the left name the colours of the others
+        middle.legend(frameon=False, fontsize=8)
     shares = np.array(rows[0].by_part) / max(sum(rows[0].by_part), 1e-300)
     right.bar(range(len(shares)), shares, color="0.4")
     if len(shares) <= 8:

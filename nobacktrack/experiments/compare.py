@@ -25,6 +25,7 @@ from ..learner import Learner
 EDGES = 48
 CHUNK = 4096  # the time of a character is the median over chunks
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933")
+SHOWN = 3e-4  # of the range of characters and times, in the figure
 DASHES = ("-", "--", "-.", ":")
 
 
@@ -171,6 +172,7 @@ def figure(entries: list[Entry], results: Results, seeds: int, entropy: float | 
             if entropy is not None:
                 axes.axhline(entropy, color="black", linewidth=1, label="entropy")
             axes.set(xscale="log", xlabel=label, title=update)
+            axes.set_xlim(left=max(axes.get_xlim()[0], axes.get_xlim()[1] * SHOWN))
             axes.grid(alpha=0.25)
         panels[0].set_ylabel("bits per character")
     low = entropy if entropy is not None else min(min(results[e.key(s)].bits) for e in entries for s in range(seeds))
