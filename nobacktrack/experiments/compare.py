@@ -127,14 +127,19 @@ def table(
             _short(entry.length),
             _mean(last),
             f"{max(last):.3f}" if np.isfinite(last).all() else "nan",
-            *(_mean([curve.at(mark) for curve in curves], 3) for mark in marks),
-            *(_mean([curve.at_time(mark) for curve in curves], 3) for mark in seconds),
+            *(_if_all([curve.at(mark) for curve in curves]) for mark in marks),
+            *(_if_all([curve.at_time(mark) for curve in curves]) for mark in seconds),
         )
     return found
 
 
+def _if_all(values: list[float]) -> str:
+    """Mean and standard error where all runs went so far."""
+    return _mean(values, 3) if np.isfinite(values).all() else "-"
+
+
 def _mean(values: list[float], digits: int = 4) -> str:
-    """Mean and standard error; "-" where no run went so far, and how many were not finite, if some were."""
+    """Mean and standard error of those that are finite, and how many are not, if some are."""
     finite = np.array(values)[np.isfinite(values)]
     if not finite.size:
         return "-"
