@@ -34,6 +34,16 @@ def test_runs_are_those_of_the_learners_and_are_kept(tmp_path):
     assert (tmp_path / "c.png").stat().st_size > 10_000
 
 
+def test_runs_with_an_optimiser_of_optax_are_found_again():
+    one, other = (
+        Entry("nbt", "adam", nbt.Learner(nbt.RNN(units=3, symbols=3), nbt.UORO(), choices.update_of("adam")), 300)
+        for _ in range(2)
+    )
+    assert one.key(0) == other.key(0)
+    assert one.key(0) != one._replace(update="adam:0.1").key(0)
+    assert one.key(0) != one.key(1)
+
+
 def test_curves_are_read_at_characters_and_at_times():
     curve = Curve([100, 200, 400, 800], [3.0, 2.0, 1.0], 1.0, microseconds=10.0)
     assert curve.at(400) == 2.0

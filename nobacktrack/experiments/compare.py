@@ -38,7 +38,8 @@ class Entry(NamedTuple):
     length: int
 
     def key(self, seed: int) -> str:
-        return f"{self.name} | {self.update} | {self.learner!r} | {self.length} | seed {seed}"
+        parts = self.learner.system, self.learner.estimator  # an optimiser of optax has no name of its own
+        return f"{self.update} | {' | '.join(map(repr, parts))} | {self.length} | seed {seed}"
 
 
 class Curve(NamedTuple):
