@@ -84,6 +84,30 @@ def test_bench_in_one_table_and_as_json():
     assert "a copy of the same working set" in printed
 
 
+def test_compare_keeps_its_results(tmp_path):
+    options = ["compare", "anbn:1-4", "--length", 1000, "--seeds", 2, "--units", 4, "--marks", 500, "--seconds", 0.001]
+    options += ["--estimators", "nobacktrack,snap1@500", "--updates", "kalman,adam", "--out", tmp_path / "c.json"]
+    first = call(*options)
+    assert len(json.loads((tmp_path / "c.json").read_text())) == 8
+    assert (tmp_path / "c.png").stat().st_size > 10_000
+    assert "entropy 0.2857" in first.stdout
+    assert call(*options).stdout == first.stdout
+
+
+def test_diagnose_a_stream_and_a_checkpoint(text, tmp_path):
+    options = ["--steps", 200, "--copies", 2, "--figure", tmp_path / "d.png"]
+    found = json.loads(
+        call("diagnose", "anbn:1-4", "--train", 300, "--units", 4, "--others", "rtrl", *options, "--json").stdout
+    )
+    assert [row["name"] for row in found["rows"]] == ["its own", "rtrl"]
+    assert found["rows"][1]["cosine"] == pytest.approx(1, abs=1e-3)
+    assert (tmp_path / "d.png").stat().st_size > 10_000
+    call("train", text, "--units", 4, "--checkpoint", tmp_path / "c.nbt", "--json")
+    printed = call("diagnose", tmp_path / "c.nbt", *options).stdout
+    assert "its own" in printed
+    assert "rank 4" in printed
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -92,6 +116,12 @@ def test_bench_in_one_table_and_as_json():
         (["train", "missing.txt"], "missing.txt"),
         (["train", "{text}", "--estimator", "nobacktrack:0"], "rank must be an integer >= 1"),
         (["train", "{text}", "--cell", "cat"], "cell"),
+        (["compare", "missing.txt"], "missing.txt"),
+        (["compare", "anbn", "--estimators", "cat"], "estimator: 'cat' is none of"),
+        (["compare", "anbn", "--marks", "ten"], "marks: expected numbers"),
+        (["compare", "anbn", "--length", "10"], "length: at least 200"),
+        (["diagnose", "{text}"], "--train 100000 and --steps 4000 need more"),
+        (["diagnose", "{saved}"], "which text it was reading"),
         (["resume", "{text}"], "not a checkpoint"),
         (["resume", "{saved}"], "saved by a program"),
         (["generate", "{text}"], "not a checkpoint"),

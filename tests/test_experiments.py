@@ -7,7 +7,18 @@ import numpy as np
 import pytest
 
 import nobacktrack as nbt
-from nobacktrack.experiments import balancing, cells, continuous, hidden_markov, kalman, pendulum, rescaling, trials
+from nobacktrack.experiments import (
+    averaging,
+    balancing,
+    cells,
+    continuous,
+    hidden_markov,
+    kalman,
+    pendulum,
+    rescaling,
+    series,
+    trials,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -107,3 +118,27 @@ def test_short_truncations_go_the_wrong_way_and_unbiased_estimators_do_not():
     assert short > 0.05
     theta = balancing.learned(nbt.NoBackTrack(rank=10), 20_000, 0, 0.0003)
     assert theta[-1] == pytest.approx(balancing.OPTIMUM, abs=0.06)
+
+
+def test_means_of_unbiased_gradients_go_to_the_exact_one():
+    with jax.enable_x64(True):
+        unbiased, biased = (averaging.errors(estimator, 1024, 0) for estimator in (nbt.UORO(), nbt.SnAp1()))
+    slope = np.polyfit(np.log(averaging.COUNTS), np.log(unbiased), 1)[0]
+    assert -0.7 < slope < -0.35
+    assert biased[-1] == pytest.approx(biased[0])
+    assert biased[-1] > 0.05
+
+
+def test_series_are_scored_by_squared_error_over_variance(tmp_path, monkeypatch):
+    learner = nbt.Learner(nbt.RNN(units=4, inputs=1, outputs=1), nbt.RTRL(), nbt.Kalman())
+    values = nbt.streams.henon(length=400, seed=0)
+    state, expected = learner.init(0), []
+    for y in values[:50]:
+        expected.append(float((learner.predict(state) - y)[0] ** 2))
+        state, _ = learner.step(state, y)
+    assert series.error(learner, values[:50], 0) == pytest.approx(np.mean(expected[-5:]), rel=1e-3)
+    monkeypatch.setattr(series, "ESTIMATORS", {"RTRL": nbt.RTRL()})
+    out = tmp_path / "s.json"
+    monkeypatch.setattr("sys.argv", ["series", "--seeds", "2", "--steps", "100", "--units", "3", "--out", str(out)])
+    series.main()
+    assert all(len(errors) == 2 and np.isfinite(errors).all() for errors in json.loads(out.read_text()).values())

@@ -165,3 +165,43 @@ def test_the_works_have_their_known_size():
     assert (len(symbols), len(alphabet)) == (5_662_716, 93)
     digest = hashlib.sha256(shown(symbols, alphabet).encode()).hexdigest()
     assert digest == gutenberg.WORKS.sha256
+
+
+def test_copies_come_back_after_the_delay():
+    stream = nbt.streams.copy(8, 40, length=43 * 50, seed=0).reshape(50, 43)
+    np.testing.assert_array_equal(stream[:, 0], stream[:, -1])
+    np.testing.assert_array_equal(stream[:, 1:41], 8)
+    np.testing.assert_array_equal(stream[:, 41], 9)
+    assert set(stream[:, 0]) == set(range(8))
+    assert nbt.streams.copy_entropy(8, 40) == pytest.approx(3 / 43)
+    with pytest.raises(ValueError, match="symbols must be an integer >= 2"):
+        nbt.streams.copy(1, 40, length=10, seed=0)
+
+
+@pytest.mark.parametrize("make", [nbt.streams.henon, nbt.streams.mackey_glass, nbt.streams.lorenz])
+def test_chaotic_series_are_standardised_and_differ_by_seed(make):
+    series = make(length=3000, seed=0)
+    assert series.shape == (3000, 1)
+    assert abs(series.mean()) < 1e-5
+    assert series.std() == pytest.approx(1, abs=1e-5)
+    assert not np.allclose(series, make(length=3000, seed=1))
+    np.testing.assert_array_equal(series, make(length=3000, seed=0))
+
+
+def test_henon_obeys_its_map():
+    """x'' = 1 - a x'^2 + b x holds up to one shift and one scale: three numbers fit 3,000 items."""
+    x = nbt.streams.henon(length=3000, seed=0)[:, 0].astype(float)
+    terms = np.stack([np.ones(2998), x[1:-1], x[1:-1] ** 2, x[:-2]], axis=1)
+    fit, *_ = np.linalg.lstsq(terms, x[2:], rcond=None)
+    np.testing.assert_allclose(terms @ fit, x[2:], atol=1e-4)
+    assert fit[3] == pytest.approx(0.3, abs=1e-3)
+
+
+def test_lorenz_and_mackey_glass_have_their_known_shape():
+    lorenz = nbt.streams.lorenz(length=20_000, seed=0)[:, 0]
+    assert 0.3 < np.mean(lorenz > 0) < 0.7  # both wings
+    assert np.abs(np.diff(lorenz)).max() < 0.6  # smooth at steps of 0.02
+    glass = nbt.streams.mackey_glass(length=5000, seed=0)[:, 0]
+    spectrum = np.abs(np.fft.rfft(glass))
+    period = 5000 / spectrum.argmax()
+    assert 40 < period < 60  # about 50 for tau = 17

@@ -71,7 +71,7 @@ def table(results: dict[str, list[list[dict[str, Any]]]], stream: str) -> Table:
 
 
 def run(given: argparse.Namespace, console: Console) -> dict[str, list[list[dict[str, Any]]]]:
-    """All streams, sizes and seeds; what is in the file is not run again. Larger networks learn for a quarter as long."""
+    """All streams, sizes and seeds, but for what is in the file. Larger networks learn for a quarter as long."""
     results = json.loads(given.out.read_text()) if given.out.exists() else {}
     for stream in STREAMS:
         for units in UNITS:
