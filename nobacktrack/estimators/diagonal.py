@@ -40,11 +40,13 @@ class Crossings(NamedTuple):
 
     def pull(self, dl_dh: Float[Array, " n"]) -> Float[Array, "units gates fan"]:
         """sum over the last steps of (H J .. J M) Y."""
-        pulls = jnp.zeros(self.off.shape[:2], dl_dh.dtype).at[self.head].set(dl_dh)
-        for age in range(len(self.off) - 1):
-            dl_dh = dl_dh @ self.jacobians[self._slot(age)]
-            pulls = pulls.at[self._slot(age + 1)].set(dl_dh)
-        return weighed(jnp.sum(pulls[:, :, None] * self.off, axis=1), self.blocks)
+        total = jnp.zeros_like(self.blocks[0])
+        for age in range(len(self.off)):
+            slot = self._slot(age)
+            through = dl_dh @ self.off[slot]  # a product of its own: XLA would make a sum anew for each parameter
+            total = total + through.astype(total.dtype)[:, None, None] * self.blocks[slot]
+            dl_dh = dl_dh @ self.jacobians[slot]
+        return total
 
     def oldest(self, v: Float[Array, " units"]) -> Float[Array, " n"]:
         """J .. J M v, for the step that is merged next."""
@@ -149,7 +151,7 @@ class DiagonalPlusRankOne:
         columns = ruler._replace(matrix=None).state_norms(off.T)  # by the diagonal alone: O(n^2)
         rho_j, inverse_j = self.norms.scales(lengths.astype(off.dtype), columns)
         eps = signs.astype(influence.v.dtype)
-        new_v = jax.vmap(lambda one: influence.crossings.oldest(one * rho_j))(eps)
+        new_v = jnp.stack([influence.crossings.oldest(one * rho_j) for one in eps])
         new_w = (eps * inverse_j[None]).astype(blocks.dtype)[:, :, None, None] * blocks[None]
         size = jnp.broadcast_to(norm(inverse_j * lengths), (self.rank,))  # units share no parameter, so squares add
         rho, inverse = self.norms.scales(
