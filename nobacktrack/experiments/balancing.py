@@ -26,6 +26,7 @@ ESTIMATORS: dict[str, Any] = {
     "NoBackTrack, rank 1": nbt.NoBackTrack(),
     "NoBackTrack, rank 10": nbt.NoBackTrack(rank=10),
     "UORO": nbt.UORO(),
+    "ARTBP(16)": nbt.ARTBP(depth=16),
     "BPTT(10)": nbt.SlidingBPTT(depth=10),
     "BPTT(100)": nbt.SlidingBPTT(depth=100),
 }
@@ -67,7 +68,9 @@ def figure(results: dict[str, np.ndarray], path: Path) -> None:
 
     fig, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
     looks = zip(
-        ("#000000", "#0072B2", "#56B4E9", "#009E73", "#D55E00", "#CC79A7"), ("-", "--", "-.", ":") * 2, strict=False
+        ("#000000", "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7"),
+        ("-", "--", "-.", ":") * 2,
+        strict=False,
     )
     for (name, paths), (colour, dash) in zip(results.items(), looks, strict=True):
         steps = np.unique(np.geomspace(1, paths.shape[1], 300).astype(int))
