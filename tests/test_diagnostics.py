@@ -129,6 +129,7 @@ def test_without_the_exact_influence_the_spread_of_the_copies_speaks(found):
     blind = nbt.diagnose(learner, state, STREAM, others={}, copies=16, exact=False).rows[0]
     assert blind.cosine is None
     assert blind.noise == pytest.approx(row(known, "its own").noise, rel=0.4)
+    np.testing.assert_allclose(blind.by_part, row(known, "its own").by_part, rtol=0.4)
 
 
 def test_results_are_json_a_table_and_a_figure(found, tmp_path):
@@ -195,3 +196,12 @@ def test_advice_has_a_reason(given, estimator, words):
     learner = nbt.Learner(SYSTEM, estimator, nbt.Optax(optax.adam(1e-3)))
     said = advice.given(learner, learner.init(0), [a_row(estimator=repr(estimator), **given)], [1])
     assert words in said[0]
+
+
+def test_the_better_one_is_named_but_not_if_it_is_biased():
+    learner = nbt.Learner(SYSTEM, nbt.NoBackTrack(), nbt.Kalman())
+    own = a_row(noise=9.0, noise_in_windows=[9.0])
+    quiet = a_row(estimator="Quiet()", noise=3.0, microseconds=2.0)
+    biased = a_row(estimator="Biased()", noise=0.1, bias=0.5, bias_error=0.01)
+    said = advice.given(learner, learner.init(0), [own, quiet, biased], [1])
+    assert said[-1] == "Quiet(): 3 times less noise, at 2 times the time."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
@@ -13,12 +13,15 @@ from ..learner import Learner
 from ..protocol import State
 from ..updates import Kalman
 
+if TYPE_CHECKING:
+    from .diagnosis import Row
+
 LARGEST_RANK = 16
 UNKNOWN_MEMORY = 100.0
 NO_BIAS = 0.02  # of the gradient: below it, rounding and luck
 
 
-def given(learner: Learner, state: State, rows: list[Any], windows: list[int]) -> list[str]:
+def given(learner: Learner, state: State, rows: list[Row], windows: list[int]) -> list[str]:
     """A recommendation for the estimator, its rank and the rate, with its reason."""
     own = rows[0]
     said = _about_bias(own)
@@ -44,7 +47,7 @@ def given(learner: Learner, state: State, rows: list[Any], windows: list[int]) -
     return said + _better(own, rows[1:])
 
 
-def _about_bias(own: Any) -> list[str]:
+def _about_bias(own: Row) -> list[str]:
     if not _biased(own):
         return []
     return [
@@ -53,18 +56,19 @@ def _about_bias(own: Any) -> list[str]:
     ]
 
 
-def _biased(row: Any) -> bool:
+def _biased(row: Row) -> bool:
     return row.bias is not None and row.bias > max(2 * (row.bias_error or 0), NO_BIAS)
 
 
-def _better(own: Any, others: list[Any]) -> list[str]:
+def _better(own: Row, others: list[Row]) -> list[str]:
     """The least noisy of the others that are not biased, where it is worth a word."""
-    measured = [row for row in others if None not in (row.noise, own.noise) and not _biased(row)]
-    candidates = [row for row in measured if row.noise < own.noise / 2]
-    if not candidates:
+    unbiased = [(row.noise, row) for row in others if row.noise is not None and not _biased(row)]
+    if own.noise is None or not unbiased:
         return []
-    best = min(candidates, key=lambda row: row.noise)
-    less = _times(own.noise / best.noise) if best.noise else "infinitely"
+    noise, best = min(unbiased, key=lambda pair: pair[0])
+    if noise >= own.noise / 2:
+        return []
+    less = _times(own.noise / noise) if noise else "infinitely"
     return [f"{best.estimator}: {less} less noise, at {_times(best.microseconds / own.microseconds)} the time."]
 
 

@@ -21,7 +21,8 @@ from rich.table import Table
 
 from ..configuration import at_least
 from ..engines import choose
-from ..estimators import ARTBP, DiagonalPlusRankOne, NoBackTrack, TruncatedBPTT
+from ..estimators import DiagonalPlusRankOne, NoBackTrack
+from ..estimators.bptt import InBlocks
 from ..learner import Learner
 from ..norms import GramianNorms, MetricNorms
 from ..protocol import Point, State, flat
@@ -162,7 +163,7 @@ def microseconds(learner: Learner, state: State, chunk: Chunk) -> float:
 
 
 def _row(name: str, estimator: Any, found: Any, copies: int, cost: float) -> Row:
-    size2, stepwise = np.nanmean(found.size), not isinstance(estimator, (TruncatedBPTT, ARTBP))
+    size2, stepwise = np.nanmean(found.size), not isinstance(estimator, InBlocks)
     known = bool(np.isfinite(found.error).any())
     cosine, cosine_error = _batched(found.cosine)
     excess, excess_error = _batched(found.off - found.spread / copies)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import matplotlib
 import numpy as np
 from rich.table import Table
 
+if TYPE_CHECKING:
+    from .diagnosis import Diagnosis
+
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 
-def table(diagnosis: Any) -> Table:
+def table(diagnosis: Diagnosis) -> Table:
     """A row an estimator: cosine (s.e.), error, bias (s.e.), noise in the metric of theta, and time."""
     found = Table(title=f"{diagnosis.copies} copies, {diagnosis.steps:,} steps", title_justify="left")
     for name in ("", "cosine", "error", "bias", "noise", "us / step"):
@@ -38,7 +41,7 @@ def _with_error(value: float | None, error: float | None) -> str:
     return "-" if value is None else f"{value:.3f} ({error:.3f})"
 
 
-def figure(diagnosis: Any, path: Path) -> None:
+def figure(diagnosis: Diagnosis, path: Path) -> None:
     """Cosines with the exact gradient, noise against the rate, and which parts of theta the noise is in."""
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import jax
@@ -100,14 +101,43 @@ class Block(NamedTuple):
     due: Bool[Array, ""]
 
 
+class InBlocks(ABC):
+    """What the estimators share that read blocks without overlap: theta is fixed within a block and moves once, with
+    the gradient summed over it, at the first target at or after its end; phi moves at every target. A block goes on
+    across the beginning of an episode, but no derivative does.
+    """
+
+    gain = 1.0  # of each derivative from a step to the one before
+
+    @abstractmethod
+    def over(self, block: Any) -> Bool[Array, ""]:
+        """Whether a block has come to its end."""
+
+    def forget(self, influence: Any) -> Any:
+        return influence._replace(window=influence.window._replace(fresh=jnp.ones((), bool)))
+
+    def observe(
+        self, system: Any, influence: Any, params: Params, dl_dh: Float[Array, " n"]
+    ) -> tuple[Any, Tree, Array]:
+        """Keep dl/dh; at the end of a block, dl/dtheta summed over it."""
+        block = self.closed(system, influence._replace(window=influence.window.observed(dl_dh)), params)
+        nothing = jax.tree.map(jnp.zeros_like, block.gradient)
+        return block._replace(gradient=nothing, due=jnp.zeros((), bool)), block.gradient, block.due
+
+    def closed(self, system: Any, block: Any, params: Params) -> Any:
+        """The gradient of a block that is over, added to what is due."""
+
+        def close() -> Any:
+            gradient = jax.tree.map(jnp.add, block.gradient, backtrack(system, block.window, params, self.gain))
+            return block._replace(window=block.window.emptied(), gradient=gradient, due=jnp.ones((), bool))
+
+        return jax.lax.cond(self.over(block), close, lambda: block)
+
+
 @configuration
-class TruncatedBPTT:
+class TruncatedBPTT(InBlocks):
     """Blocks of `depth` steps without overlap, as in the paper [NBT, section 3]. Biased; time O(dim theta) a step,
     memory O(depth).
-
-    theta is fixed within a block and moves once, with the gradient summed over the block, at the first target at or
-    after its end; phi moves at every target. A block goes on across the beginning of an episode, but no derivative
-    does.
     """
 
     depth: int = static(default=15)
@@ -118,32 +148,15 @@ class TruncatedBPTT:
     def init(self, system: Any, at: Point) -> Block:
         return Block(empty(self.depth, at), jax.tree.map(jnp.zeros_like, at.params.theta), jnp.zeros((), bool))
 
-    def forget(self, influence: Block) -> Block:
-        return influence._replace(window=influence.window._replace(fresh=jnp.ones((), bool)))
-
-    def observe(
-        self, system: Any, influence: Block, params: Params, dl_dh: Float[Array, " n"]
-    ) -> tuple[Block, Tree, Array]:
-        """Keep dl/dh; at the end of a block, dl/dtheta summed over it."""
-        block = self._closed(system, influence._replace(window=influence.window.observed(dl_dh)), params)
-        paid = Block(block.window, jax.tree.map(jnp.zeros_like, block.gradient), jnp.zeros((), bool))
-        return paid, block.gradient, block.due
+    def over(self, block: Block) -> Bool[Array, ""]:
+        return block.window.held == self.depth
 
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[()]:
         return ()
 
     def advance(self, system: Any, influence: Block, at: Point, metric: Metric, draws: Any) -> tuple[Block, Tree]:
-        block = self._closed(system, influence, at.params)
+        block = self.closed(system, influence, at.params)
         return block._replace(window=block.window.extended(at)), system.evolve(at.params, at.h, at.x)
-
-    def _closed(self, system: Any, block: Block, params: Params) -> Block:
-        """The gradient of a block that is full, added to what is due."""
-
-        def close() -> Block:
-            gradient = jax.tree.map(jnp.add, block.gradient, backtrack(system, block.window, params))
-            return Block(block.window.emptied(), gradient, jnp.ones((), bool))
-
-        return jax.lax.cond(block.window.held == self.depth, close, lambda: block)
 
 
 @configuration
