@@ -1,10 +1,11 @@
-"""A learner and its state in one file and back, bit for bit: safetensors for the arrays, JSON for the rest, no
-pickle.
+"""A learner and its state in one file and back, bit for bit: safetensors for the arrays, JSON for the rest, a digest
+of both, no pickle.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +34,7 @@ from .estimators import artbp, bptt, diagonal, kronecker, nobacktrack, uoro
 from .learner import System, Verbs
 from .protocol import State, Tree
 
-FORMAT = 1
+FORMAT = 2
 HEADER = "nobacktrack"
 
 # The classes that a file may name: nothing else is ever made of one.
@@ -85,6 +86,7 @@ def save(path: str | Path, learner: Verbs, state: State, notes: dict[str, Any] |
         "state": _skeleton(state, "state", arrays),
         "notes": notes or {},
     }
+    header["digest"] = _digest(header, arrays)
     files.write(path, safetensors.numpy.save(arrays, {HEADER: json.dumps(header)}))
 
 
@@ -104,16 +106,45 @@ def _learner(header: dict[str, Any], path: Any) -> Any:
     return _made(header["learner"], path)
 
 
+def header_of(path: str | Path) -> dict[str, Any]:
+    """What a file says of itself: version, t, the learner as text and as JSON, notes; nothing is made of it."""
+    return _read(Path(path))[0]
+
+
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header and the arrays, as they were written."""
     try:
         with safetensors.safe_open(path, "numpy") as file:
             header = json.loads((file.metadata() or {})[HEADER])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except (safetensors.SafetensorError, json.JSONDecodeError, KeyError) as error:
-        raise ValueError(f"{path}: not a checkpoint, or damaged ({error})") from None
-    if header.get("format") != FORMAT:
-        raise ValueError(f"{path}: checkpoint format {header.get('format')}, this version reads {FORMAT}")
+            found, digest = header["format"], header.pop("digest", None)
+            whole = found != FORMAT or digest == _digest(header, arrays)
+    except IsADirectoryError:
+        raise ValueError(f"{path}: a folder, not a checkpoint") from None
+    except _DAMAGE as error:
+        raise ValueError(f"{path}: not a checkpoint, or damaged ({type(error).__name__}: {error})") from None
+    if found != FORMAT:
+        raise ValueError(f"{path}: checkpoint format {found}, this version reads {FORMAT}")
+    if not whole:
+        raise ValueError(f"{path}: damaged: its contents are not those that were written (the digest differs)")
     return header, arrays
+
+
+# What reading a file may end in that is not what `save` wrote; an OSError (no file, no permission) speaks for itself.
+_DAMAGE = (
+    *(safetensors.SafetensorError, json.JSONDecodeError, KeyError, TypeError, AttributeError, ValueError),
+    *(UnicodeError, RecursionError, OverflowError),
+)
+
+
+def _digest(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+    """SHA-256 of all that a file says."""
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def _described(value: Any) -> Any:

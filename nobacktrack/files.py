@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+
+import filelock
 
 
 def write(path: str | Path, content: bytes | str) -> None:
@@ -17,9 +21,31 @@ def write(path: str | Path, content: bytes | str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
+        _settle(path.parent)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+def _settle(folder: Path) -> None:
+    """Have the disk know the new name too, where a folder can be asked to."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextlib.contextmanager
+def alone(path: str | Path) -> Iterator[None]:
+    """Be the one process that writes a file: a second one gets a ValueError; one that was killed holds nothing."""
+    path = Path(path)
+    try:
+        with filelock.FileLock(path.with_name(f".{path.name}.lock"), blocking=False):
+            yield
+    except filelock.Timeout:
+        raise ValueError(f"{path}: another process is writing it; stop that one, or choose another file") from None
 
 
 def cache() -> Path:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from . import checkpoint
 from .engines import choose
 from .engines.fused import Fused
 from .errors import BadItem, Divergence
@@ -52,21 +54,30 @@ class Live:
         """All that the learner knows, for `nbt.save`, `run`, or another learner."""
         return self._steps.state()
 
-    def predict(self) -> np.ndarray:
-        """y_hat, the prediction of the next target."""
-        return self._steps.predict()
+    def predict(self, *x: Any) -> np.ndarray:
+        """y_hat, the prediction of the next target; `predict(x)`: of the target after the input x, which is not taken
+        yet.
+        """
+        if not x:
+            return self._steps.predict()
+        (value,) = x
+        return self._steps.foresee(_checked(self._x, value, "x", self))
 
-    def observe(self, y: Any) -> float:
-        """Score the prediction of y, estimate the gradient, move the parameters: the loss, in nats."""
-        return self._steps.observe(_checked(self._y, y, "y", self))
+    def observe(self, y: Any, at: State | None = None) -> float:
+        """Score the prediction of y, estimate the gradient, move the parameters: the loss, in nats.
+
+        A late target gives `at`, the `state` from which it was predicted; that takes milliseconds.
+        """
+        y = _checked(self._y, y, "y", self)
+        return self._steps.observe(y) if at is None else self._steps.observe_late(y, at)
 
     def advance(self, x: Any) -> None:
         """Reduce the influence estimate, move the system and the estimate one step."""
         self._steps.advance(_checked(self._x, x, "x", self))
 
-    def step(self, *item: Any) -> float:
-        """One item of a stream: `step(y)`, a target and then the next input, or `step(x, y)`, an input and then its
-        target, which may be None.
+    def learn(self, *item: Any) -> float:
+        """One item of a stream: `learn(y)`, a target and then the next input, or `learn(x, y)`, an input and then its
+        target, which may be None. The loss, in nats.
         """
         x, y = item[0], item[-1]  # both are looked at before anything moves
         y = None if y is None and len(item) == 2 else _checked(self._y, y, "y", self)
@@ -77,6 +88,23 @@ class Live:
             return loss
         self._steps.advance(x)
         return math.nan if y is None else self._steps.observe(y)
+
+    def reset(self) -> None:
+        """A new episode: h as it was at the start; what was learned stays."""
+        self._steps.become(self.learner.reset(self.state))
+
+    def save(self, path: str | Path, notes: dict[str, Any] | None = None) -> None:
+        """Write a checkpoint, atomically (`nbt.save`)."""
+        checkpoint.save(path, self.learner, self.state, notes)
+
+    @classmethod
+    def load(cls, path: str | Path, learner: Verbs | None = None, *, engine: str = "auto") -> Live:
+        """Go on from a checkpoint, bit for bit; a learner made of your own functions is passed in."""
+        found = checkpoint.load(path, learner)
+        return cls(found.learner, found.state, engine=engine)
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.learner, self.state)
 
 
 def _checked(space: Any, value: Any, name: str, live: Live) -> Any:
@@ -112,6 +140,22 @@ class _InPlace:
 
     def predict(self) -> np.ndarray:
         return self._fused.predict()
+
+    def foresee(self, x: Any) -> np.ndarray:
+        before = self._fused.kept()
+        self._fused.advance(x)
+        y_hat = self._fused.predict()
+        self._fused.keep(before)
+        return y_hat
+
+    def observe_late(self, y: Any, at: State) -> float:
+        state, info = self._fused.learner.observe(self.state(), y, at)
+        self.become(state)
+        return float(info.loss)
+
+    def become(self, state: State) -> None:
+        self._fused = Fused(self._fused.learner, state)
+        self._remember()
 
     def observe(self, y: Any) -> float:
         loss = self._fused.observe(y)
@@ -172,9 +216,18 @@ class _Passed:
     def predict(self) -> Any:
         return self._learner.predict(self._state)
 
+    def foresee(self, x: Any) -> Any:
+        return self._learner.predict(self._learner.advance(self._state, x))
+
     def observe(self, y: Any) -> float:
-        self._state, info = self._learner.observe(self._state, y)
+        return self.observe_late(y, None)
+
+    def observe_late(self, y: Any, at: State | None) -> float:
+        self._state, info = self._learner.observe(self._state, y, at)
         return float(info.loss)
+
+    def become(self, state: State) -> None:
+        self._state = state
 
     def advance(self, x: Any) -> None:
         self._state = self._learner.advance(self._state, x)

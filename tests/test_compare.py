@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nobacktrack as nbt
-from nobacktrack.cli import choices
+from nobacktrack import choices
 from nobacktrack.experiments import compare
 from nobacktrack.experiments.compare import Curve, Entry
 

@@ -220,7 +220,7 @@ def test_live_steps_are_those_of_a_run(estimator):
     learner = nbt.Learner(nbt.LSTM(units=4, symbols=3), estimator, nbt.Kalman())
     start, stream = learner.init(0), symbols(300)
     live = nbt.Live(learner, start)
-    losses = [live.step(int(y)) for y in stream]
+    losses = [live.learn(int(y)) for y in stream]
     state, info = learner.run(start, stream, engine="fused")
     np.testing.assert_array_equal(np.asarray(losses, np.float32), info.loss)
     assert distance(state, live.state) == 0
@@ -245,7 +245,7 @@ def test_live_pairs_and_repeated_targets():
     state = learner.init(0, dtype="float64")
     live = nbt.Live(learner, state)
     for x, y in (([0.1, 0.2], None), ([0.3, 0.1], [0.5]), ([1.0, -1.0], [0.2])):
-        loss = live.step(np.array(x), None if y is None else np.array(y))
+        loss = live.learn(np.array(x), None if y is None else np.array(y))
         state, info = learner.step(state, np.array(x), None if y is None else np.array(y))
         np.testing.assert_allclose(loss, info.loss)
     live.observe(np.array([0.4]))  # a second target for the same state
@@ -256,13 +256,13 @@ def test_live_pairs_and_repeated_targets():
 
 def test_live_refuses_bad_values_and_keeps_its_state():
     live = nbt.Live(nbt.Learner(nbt.RNN(units=3, symbols=3), nbt.NoBackTrack(), nbt.Kalman()))
-    live.step(1)
+    live.learn(1)
     before = live.state
     for value in (3, -1, 1.5, None, "a"):
         with pytest.raises(nbt.BadItem, match="y"):
             live.observe(value)
         with pytest.raises(nbt.BadItem):
-            live.step(1, 3 if value is None else value)
+            live.learn(1, 3 if value is None else value)
     assert distance(before, live.state) == 0
 
 
@@ -274,7 +274,7 @@ def test_live_copies_what_it_is_given_and_looks_ahead_again():
     live, buffer = nbt.Live(learner, start), np.zeros(1)
     for y in stream:
         buffer[:] = y
-        live.step(buffer)
+        live.learn(buffer)
     assert distance(learner.run(start, stream, engine="fused")[0], live.state) < 1e-12
 
 
@@ -301,7 +301,7 @@ def test_live_divergence_has_the_last_good_state():
     stream = 5 * np.random.default_rng(0).normal(size=(3000, 1))
     live = nbt.Live(learner, start)
     with pytest.raises(nbt.Divergence) as caught:
-        collections.deque((live.step(y) for y in stream), maxlen=0)
+        collections.deque((live.learn(y) for y in stream), maxlen=0)
     with pytest.raises(nbt.Divergence) as expected:
         learner.run(start, stream, engine="fused")
     assert caught.value.t == expected.value.t == live.t
@@ -312,7 +312,7 @@ def test_live_with_the_reference_where_the_loop_does_not_apply():
     learner = REFUSED["LRU"]
     live, state = nbt.Live(learner, learner.init(0)), learner.init(0)
     for y in (0, 2, 1):
-        loss = live.step(y)
+        loss = live.learn(y)
         state, info = learner.step(state, y)
         np.testing.assert_allclose(loss, info.loss)
     assert distance(state, live.state) == 0

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from .choices import ESTIMATORS, STREAMS, UPDATES, Cell, Source, cell_of, estimator_of, stream_of, update_of
+from ..choices import ESTIMATORS, STREAMS, UPDATES, Cell, Source, cell_of, estimator_of, stream_of, update_of
 
 DEFAULT = "nobacktrack,nobacktrack:10,diagonal,diagonal:1:4+gramian,uoro,snap1,bptt,rtrl"
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from .choices import ESTIMATORS, STREAMS, UPDATES, Cell, cell_of, estimator_of, stream_of, update_of
+from ..choices import ESTIMATORS, STREAMS, UPDATES, Cell, cell_of, estimator_of, stream_of, update_of
 
 
 def diagnose(

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from .choices import ESTIMATORS, UPDATES, Cell, cell_of, estimator_of, update_of
+from ..choices import ESTIMATORS, UPDATES, Cell, cell_of, estimator_of, update_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -32,7 +32,8 @@ class Cell(StrEnum):
     lru = "lru"
 
 
-def cell_of(name: Cell, units: int, symbols: int) -> Any:
+def cell_of(name: Cell, units: int, symbols: int | None = None, **ends: int) -> Any:
+    """A network by name; `ends` are its inputs and outputs, where these are vectors."""
     import nobacktrack as nbt
 
     return {
@@ -42,7 +43,7 @@ def cell_of(name: Cell, units: int, symbols: int) -> Any:
         Cell.gru: nbt.GRU,
         Cell.lstm: nbt.LSTM,
         Cell.lru: nbt.LRU,
-    }[name](units=units, symbols=symbols)
+    }[name](units=units, symbols=symbols, **ends)
 
 
 def estimator_of(text: str) -> Any:
@@ -110,7 +111,7 @@ class Source(NamedTuple):
 
 def stream_of(text: str) -> Source:
     """A stream made by a rule, or the text of a file."""
-    from .. import streams
+    from . import streams
 
     name, _, rest = text.partition(":")
     made = {

@@ -1,0 +1,1 @@
+"""Learners that read raw streams: text and bytes, rows of named columns."""

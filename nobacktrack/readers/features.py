@@ -1,0 +1,152 @@
+"""Named columns as a vector of numbers, and targets as what a network predicts: learned from the stream as it comes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import BadItem
+
+FARTHEST = 8.0  # standard deviations: what lies beyond counts as that far
+LEAST_CAPACITY = 4
+
+
+class Scale:
+    """The mean and deviation of all numbers so far (Welford 1962)."""
+
+    __slots__ = ("count", "mean", "squares")
+
+    def __init__(self, count: int = 0, mean: float = 0.0, squares: float = 0.0):
+        self.count, self.mean, self.squares = count, mean, squares
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        off = value - self.mean
+        self.mean += off / self.count
+        self.squares += off * (value - self.mean)
+
+    @property
+    def deviation(self) -> float:
+        """Root of the mean square off the mean; 1 as long as all values are alike."""
+        deviation = math.sqrt(self.squares / self.count) if self.squares > 0 else 0.0
+        return deviation if deviation > 1e-12 * abs(self.mean) else 1.0
+
+    def within(self, value: float) -> float:
+        """A number in deviations off the mean."""
+        return min(max((value - self.mean) / self.deviation, -FARTHEST), FARTHEST)
+
+    def out(self, value: float) -> float:
+        """The number that lies so many deviations off the mean."""
+        return self.mean + value * self.deviation
+
+    def described(self) -> list[float]:
+        return [self.count, self.mean, self.squares]
+
+
+class Features:
+    """Columns that come and go, each with a place in a vector: a number has one, scaled; a word has one for each of
+    its values, 1 where it is that one.
+
+    New columns and words get the next places, those of one row in the order of their names; `capacity` doubles.
+    """
+
+    def __init__(self) -> None:
+        self.capacity = LEAST_CAPACITY
+        self.numbers: dict[str, tuple[int, Scale]] = {}
+        self.words: dict[str, dict[str, int]] = {}
+        self.used = 0
+
+    def learn(self, row: Mapping[Any, Any]) -> bool:
+        """Take in the columns, words and scales of a row: whether `capacity` has grown. What is bad is refused before
+        anything has changed.
+        """
+        numbers = [(name, _finite(name, value)) for name, value in row.items() if _is_number(value)]
+        self._add([name for name, _ in numbers if name not in self.numbers], row)
+        self._add([name for name, value in row.items() if type(value) is str and not self.knows(name, value)], row)
+        for name, value in numbers:
+            self.numbers[name][1].add(value)
+        before = self.capacity
+        if self.used > self.capacity:
+            self.capacity = 1 << (self.used - 1).bit_length()
+        return self.capacity > before
+
+    def vector(self, row: Mapping[Any, Any]) -> np.ndarray:
+        """A row as numbers; what has no place, or is missing, is 0."""
+        vector = [0.0] * self.capacity
+        for name, value in row.items():
+            if type(value) is str:
+                place = self.words.get(name, {}).get(value)
+                if place is not None:
+                    vector[place] = 1.0
+            elif value is not None and name in self.numbers:
+                place, scale = self.numbers[name]
+                vector[place] = scale.within(_finite(name, value))
+        return np.array(vector)
+
+    def knows(self, name: Any, word: str) -> bool:
+        """Whether a word has a place."""
+        return word in self.words.get(name, ())
+
+    def _add(self, names: list[Any], row: Mapping[Any, Any]) -> None:
+        """Places for new columns and words, in the order of their names."""
+        for name in sorted(names, key=str):
+            if type(row[name]) is str:
+                self.words.setdefault(name, {})[row[name]] = self.used
+            else:
+                self.numbers[name] = self.used, Scale()
+            self.used += 1
+
+    def described(self) -> dict[str, Any]:
+        return {
+            "capacity": self.capacity,
+            "used": self.used,
+            "numbers": [[name, place, scale.described()] for name, (place, scale) in self.numbers.items()],
+            "words": [[name, list(places.items())] for name, places in self.words.items()],
+        }
+
+    @classmethod
+    def made(cls, described: Mapping[str, Any]) -> Features:
+        features = cls()
+        features.capacity, features.used = described["capacity"], described["used"]
+        features.numbers = {name: (place, Scale(*scale)) for name, place, scale in described["numbers"]}
+        features.words = {name: dict(map(tuple, places)) for name, places in described["words"]}
+        return features
+
+
+class Classes:
+    """Labels in the order in which they came; `capacity` doubles."""
+
+    def __init__(self, labels: Iterable[Any] = (), capacity: int = 2):
+        self.places = {label: place for place, label in enumerate(labels)}
+        self.capacity = capacity
+
+    def place(self, label: Any) -> tuple[int, bool]:
+        """The symbol of a label, and whether it is new."""
+        place = self.places.get(label)
+        if place is not None:
+            return place, False
+        place = self.places[label] = len(self.places)
+        while place >= self.capacity:
+            self.capacity *= 2
+        return place, True
+
+    def described(self) -> dict[str, Any]:
+        return {"labels": list(self.places), "capacity": self.capacity}
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number: a word or nothing otherwise."""
+    return type(value) is not str and value is not None
+
+
+def _finite(name: Any, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise BadItem(f"column {name!r}: {value!r} is neither a number nor a word") from None
+    if not -math.inf < number < math.inf:
+        raise BadItem(f"column {name!r}: {number} is not finite")
+    return number

@@ -1,0 +1,242 @@
+"""Rows of CSV or JSON lines, one a line, as they come: each with its number, so that an error can say where it is."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import BadItem
+from ..learner import Learner
+from ..protocol import State
+from .table import TableReader
+
+FORMS = ("csv", "jsonl")
+LONGEST_LINE = 1 << 20
+
+
+class Columns(NamedTuple):
+    """Which columns are read, and which of them hold words; `inputs` None: all but the target."""
+
+    target: str
+    inputs: tuple[str, ...] | None = None
+    words: tuple[str, ...] = ()
+    ahead: bool = False  # the target is that of the next row
+
+
+class RowsReader:
+    """A TableReader on lines of CSV or JSON.
+
+    What a column holds, numbers or words, is what its first value is, or words where `columns.words` says so; a value
+    of the other kind later on is refused. An empty field, or null, is a value that is missing.
+    """
+
+    def __init__(
+        self,
+        table: TableReader,
+        form: str,
+        columns: Columns,
+        *,
+        learning: bool = True,
+        skip_bad: bool = False,
+        notes: Mapping[str, Any] | None = None,
+    ):
+        if form not in FORMS:
+            raise ValueError(f"format must be one of {', '.join(FORMS)}, not {form!r}")
+        notes = notes or {}
+        self.table, self.form, self.columns = table, form, columns
+        self.learning, self.skip_bad = learning, skip_bad
+        self.header: list[str] | None = notes.get("header")
+        self.kinds: dict[str, str] = dict(notes.get("kinds", {}))
+        self.line = int(notes.get("line", 0))
+        self.position = int(notes.get("position", 0))
+        self.rest = bytes.fromhex(notes.get("rest", ""))
+        self._seen = 0  # of `rest`, bytes in which there is no end of line
+
+    @classmethod
+    def resumed(cls, learner: Learner, state: State, notes: Mapping[str, Any], **options: Any) -> RowsReader:
+        """A reader that goes on from a checkpoint."""
+        target, inputs, words, ahead = notes["columns"]
+        columns = Columns(target, None if inputs is None else tuple(inputs), tuple(words), ahead)
+        return cls(TableReader.made(learner, state, notes), notes["form"], columns, notes=notes, **options)
+
+    @property
+    def tally(self) -> Any:
+        return self.table.tally
+
+    @property
+    def learner(self) -> Learner:
+        return self.table.learner
+
+    @property
+    def state(self) -> State:
+        return self.table.state
+
+    def notes(self) -> dict[str, Any]:
+        """What a checkpoint keeps beside the state, for another reader to go on."""
+        return self.table.notes() | {
+            "reads": "rows",
+            "form": self.form,
+            "columns": list(self.columns),
+            "header": self.header,
+            "kinds": self.kinds,
+            "line": self.line,
+            "position": self.position,
+            "rest": self.rest.hex(),
+        }
+
+    def take(self, raw: bytes, stop: Callable[[], bool] = bool) -> np.ndarray:
+        """Learn from all whole rows in what came: the loss of each, in nats."""
+        return np.array([self._row(line) for line in self._lines(raw, stop)])
+
+    def finish(self) -> np.ndarray:
+        """The stream has ended: a last line without an end is one all the same."""
+        return self.take(b"\n") if self.rest else np.zeros(0)
+
+    def _lines(self, raw: bytes, stop: Callable[[], bool]) -> Iterator[bytes]:
+        """Lines that are whole. A line counts as read when the next one is asked for: a bad one does not."""
+        self.rest += raw
+        begin = 0
+        try:
+            while not stop():
+                end = self.rest.find(b"\n", max(begin, self._seen))
+                if end < 0:
+                    self._seen = len(self.rest)
+                    if self._seen - begin > LONGEST_LINE:
+                        raise self._bad(f"no end of line in {LONGEST_LINE} bytes: is it text?")
+                    return
+                yield self.rest[begin : end + 1]
+                self.line, self.position, begin = self.line + 1, self.position + end + 1 - begin, end + 1
+        finally:
+            self.rest, self._seen = self.rest[begin:], max(0, self._seen - begin)
+
+    def _row(self, line: bytes) -> float:
+        try:
+            values = self._values(line)
+            if values is None:
+                return math.nan
+            target = values.pop(self.columns.target)
+            if not self.learning:
+                return self._evaluated(values, target)
+            return self.table.learn(values, target, ahead=self.columns.ahead)
+        except BadItem as error:
+            if not self.skip_bad:
+                raise self._bad(str(error)) from None
+            self.tally.skipped += 1
+            return math.nan
+
+    def _evaluated(self, values: dict[str, Any], target: Any) -> float:
+        for name, value in values.items():
+            if isinstance(value, str) and not self.table.features.knows(name, value):
+                raise BadItem(f"column {name!r}: {value!r} was never seen in training")
+        return self.table.evaluate(values, target, ahead=self.columns.ahead)
+
+    def _bad(self, message: str) -> BadItem:
+        return BadItem(f"row {self.line + 1}: {message}", self.line)
+
+    # --- a line as named values -------------------------------------------------------------------------------------
+
+    def _values(self, line: bytes) -> dict[str, Any] | None:
+        """Inputs and target by name, None for a header or an empty line."""
+        try:
+            text = line.decode("utf-8-sig" if self.line == 0 else "utf-8").strip("\r\n")
+        except UnicodeDecodeError as error:
+            raise BadItem(f"byte {error.start} of the line is not UTF-8 text") from None
+        if "\0" in text:
+            raise BadItem("a zero byte: it is not text")
+        if not text.strip():
+            return None
+        named = self._of_csv(text) if self.form == "csv" else self._of_json(text)
+        if named is None:
+            return None
+        wanted = self._wanted(named)
+        return {name: self._valued(name, named[name]) for name in wanted}
+
+    def _of_csv(self, text: str) -> dict[str, Any] | None:
+        try:
+            (fields,) = csv.reader([text], strict=True)
+        except csv.Error as error:
+            raise BadItem(f"not CSV, or cut short ({error})") from None
+        if self.header is None:
+            fields = [name.strip() for name in fields]
+            twice = {name for name in fields if fields.count(name) > 1 or not name}
+            if twice:
+                raise BadItem(f"the header needs distinct names, and has {sorted(twice)}")
+            self._expect_columns(fields)
+            self.header = fields
+            return None
+        if len(fields) != len(self.header):
+            raise BadItem(f"{len(fields)} fields, but the header has {len(self.header)}: cut short?")
+        return dict(zip(self.header, fields, strict=True))
+
+    def _of_json(self, text: str) -> dict[str, Any]:
+        try:
+            found = json.loads(text, parse_constant=_refuse_constant)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise BadItem(f"not JSON, or cut short ({error})") from None
+        if not isinstance(found, dict):
+            raise BadItem(f"expected an object with named columns, not {type(found).__name__}")
+        if self.header is None:
+            self._expect_columns(list(found))
+            self.header = list(found)
+        return found
+
+    def _expect_columns(self, names: list[str]) -> None:
+        for name in (self.columns.target, *(self.columns.inputs or ()), *self.columns.words):
+            if name not in names:
+                raise BadItem(f"there is no column {name!r} among {', '.join(map(repr, names[:20]))}")
+
+    def _wanted(self, named: Mapping[str, Any]) -> list[str]:
+        header = self.header or []
+        inputs = self.columns.inputs or [name for name in header if name != self.columns.target or self.columns.ahead]
+        wanted = list(dict.fromkeys([*inputs, self.columns.target]))
+        missing = [name for name in wanted if name not in named]
+        if missing:
+            raise BadItem(f"column {missing[0]!r} is missing")
+        if self.columns.inputs is None and self.form == "jsonl":
+            strange = [name for name in named if name not in header]
+            if strange:
+                raise BadItem(f"column {strange[0]!r} was not in the first row; choose columns by --inputs")
+        return wanted
+
+    def _valued(self, name: str, value: Any) -> Any:
+        """A value as a number or a word, None where it is missing."""
+        if value is None or (isinstance(value, str) and not value.strip()):
+            return None
+        if isinstance(value, bool):
+            value = float(value) if name not in self._labels() else str(value).lower()
+        if not isinstance(value, (int, float, str)):
+            raise BadItem(f"column {name!r}: {type(value).__name__} is neither a number nor a word")
+        if name in self.columns.words or name in self._labels():
+            return str(value)
+        number = _number(name, value) if self.form == "csv" or not isinstance(value, str) else None
+        kind = "words" if number is None else "numbers"
+        before = self.kinds.setdefault(name, kind)
+        if kind != before:
+            hint = f"; if they are all words: --words {name}" if before == "words" else ""
+            raise BadItem(f"column {name!r}: {value!r} among {before}{hint}")
+        return value if number is None else number
+
+    def _labels(self) -> tuple[str, ...]:
+        return (self.columns.target,) if self.table.task == "classification" else ()
+
+
+def _number(name: str, value: Any) -> float | None:
+    """A number, None for a word."""
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        if isinstance(value, str):
+            return None
+        raise BadItem(f"column {name!r}: {str(value)[:20]}... is too large") from None
+    if not math.isfinite(number):
+        raise BadItem(f"column {name!r}: {value} is not a finite number")
+    return number
+
+
+def _refuse_constant(name: str) -> float:
+    raise BadItem(f"{name} is not a finite number")

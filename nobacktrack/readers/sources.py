@@ -1,0 +1,49 @@
+"""Bytes from a file or a pipe, piece by piece, with their place, and a way to stop between two pieces."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+PIECE = 1 << 16
+PATIENCE = 0.25  # seconds
+
+
+class Source:
+    """A file, or standard input by the name `-`."""
+
+    def __init__(self, name: str, start: int = 0):
+        self.name = "standard input" if name == "-" else name
+        self._file: BinaryIO = sys.stdin.buffer if name == "-" else _opened(Path(name))
+        self.seekable = name != "-" and self._file.seekable()
+        if self.seekable:
+            self.size = os.fstat(self._file.fileno()).st_size
+            if start > self.size:
+                raise ValueError(f"{name}: {self.size} bytes, but {start} were read already: is it another file?")
+            self._file.seek(start)
+        else:
+            self.size = None
+
+    def pieces(self, stop: Callable[[], bool], size: int = PIECE) -> Iterator[bytes]:
+        """What comes next; nothing, b"", where nothing came for a moment. It ends with the file, or when told to stop:
+        then nothing has been taken that was not given.
+        """
+        handle = self._file.fileno()
+        while not stop():
+            if not self.seekable and not select.select([handle], [], [], PATIENCE)[0]:
+                yield b""
+                continue
+            piece = os.read(handle, size)
+            if not piece:
+                return
+            yield piece
+
+
+def _opened(path: Path) -> BinaryIO:
+    if path.is_dir():
+        raise ValueError(f"{path}: a folder, not a file")
+    return open(path, "rb", buffering=0)  # type: ignore[return-value]

@@ -1,0 +1,187 @@
+"""A learner that reads text or bytes as they come, and predicts each one before it has come."""
+
+from __future__ import annotations
+
+import codecs
+import math
+from typing import Any
+
+import numpy as np
+
+from ..engines import choose
+from ..engines.reference import Reference
+from ..errors import BadItem
+from ..estimators import Immediate
+from ..growth import enlarged, with_symbol, without_symbols
+from ..learner import Learner
+from ..live import Live
+from ..protocol import NATS_PER_BIT, State
+from ..streams.items import Series
+from ..updates import Frozen
+from .alphabets import NEVER_SEEN, Growing, Known, Octets
+from .tally import Tally, frequencies_bits
+
+BAD_BYTES = range(0xDC80, 0xDD00)  # as Python's "surrogateescape" has them
+PORTIONS = (4096, 256, 16, 1)  # of a chunk, so that the reference engine compiles no more than these
+
+
+class TextReader:
+    """A learner, its alphabet, and where it is in a stream of bytes.
+
+    A character that has not come before costs what the learner gives to "never seen", and the bits that say which
+    one it is; from then on it has a symbol of its own.
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        state: State,
+        alphabet: Octets | Known | Growing,
+        *,
+        engine: str = "auto",
+        learning: bool = True,
+        skip_bad: bool = False,
+        notes: dict[str, Any] | None = None,
+    ):
+        notes = notes or {}
+        self.alphabet, self.learning, self.skip_bad = alphabet, learning, skip_bad
+        self.tally = Tally(**notes.get("tally", {}))
+        self.position = int(notes.get("position", 0))  # bytes that were learned from
+        self.rest = bytes.fromhex(notes.get("rest", ""))  # the beginning of a character
+        self.counts = np.array(notes.get("counts", [0] * alphabet.capacity), np.int64)
+        self.learner, self._engine_name = (learner if learning else _fixed(learner)), engine
+        state = state if learning else _fixed_state(self.learner, state)
+        if isinstance(alphabet, Growing) and self.tally.items == 0:
+            state = without_symbols(state, alphabet.used)
+        self._start(state)
+
+    def _start(self, state: State) -> None:
+        kind, self.reason = choose(self.learner, state, self._engine_name if self.learning else "jax")
+        self.engine = kind(self.learner, state)
+
+    @property
+    def state(self) -> State:
+        """All that the learner knows."""
+        return self.engine.state()
+
+    def notes(self) -> dict[str, Any]:
+        """What a checkpoint keeps beside the state, for another reader to go on."""
+        return {
+            "reads": "text",
+            "alphabet": self.alphabet.described(),
+            "tally": self.tally.described(),
+            "position": self.position,
+            "rest": self.rest.hex(),
+            "counts": self.counts.tolist(),
+        }
+
+    def baseline(self) -> float:
+        """Bits an item of what has come, by frequencies alone."""
+        return frequencies_bits(self.counts[self.counts > 0])
+
+    def take(self, raw: bytes) -> np.ndarray:
+        """Learn from all whole characters in what came: the loss of each, in nats."""
+        units = self._units(raw)
+        losses = [np.zeros(0)]
+        while len(units):
+            symbols = self.alphabet.symbols(units)
+            strange = np.flatnonzero(symbols < 0)
+            known = int(strange[0]) if len(strange) else len(units)
+            losses.append(self._learned(symbols[:known], units[:known]))
+            if known < len(units):
+                losses.append(self._met(int(units[known])))
+            units = units[known + 1 :]
+        return np.concatenate(losses)
+
+    def finish(self) -> None:
+        """The stream has ended: a character that was begun is a bad one."""
+        if self.rest:
+            self._refuse("the text ends in the middle of a character", len(self.rest))
+            self.rest = b""
+
+    def _units(self, raw: bytes) -> np.ndarray:
+        """Bytes, or code points, a bad byte being one of BAD_BYTES; what may be the beginning of a character waits."""
+        if not self.alphabet.text:
+            return np.frombuffer(raw, np.uint8)
+        raw = self.rest + raw
+        text, used = codecs.utf_8_decode(raw, "surrogateescape", False)
+        self.rest = raw[used:]
+        return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+
+    def _learned(self, symbols: np.ndarray, units: np.ndarray) -> np.ndarray:
+        if not len(symbols):
+            return np.zeros(0)
+        if isinstance(self.engine, Reference):
+            losses = np.concatenate([self.engine.take(Series(part)) for part in _portions(symbols)])
+        else:
+            losses = self.engine.take(Series(symbols))
+        self._count(losses, symbols, units)
+        return losses
+
+    def _met(self, unit: int) -> np.ndarray:
+        """A character that has no symbol, or a bad byte."""
+        if unit in BAD_BYTES:
+            self._refuse("not UTF-8 text; --alphabet bytes reads any file", 1)
+            return np.zeros(0)
+        if not isinstance(self.alphabet, Growing):
+            kind = "alphabet of this text" if self.learning else "alphabet that was learned"
+            self._refuse(f"{chr(unit)!r} is not in the {kind}", len(chr(unit).encode()))
+            return np.zeros(0)
+        name = self.alphabet.name_bits() * NATS_PER_BIT
+        if not self.learning:
+            return self._learned(np.array([NEVER_SEEN], np.int32), np.array([unit])) + name
+        live = Live(self.learner, self.state)
+        loss = live.observe(NEVER_SEEN)
+        state, symbol = live.state, self.alphabet.add(unit)
+        if self.alphabet.capacity > len(self.counts):
+            self.learner, state = enlarged(self.learner, state, symbols=self.alphabet.capacity)
+            state = without_symbols(state, symbol)
+            self.counts = np.pad(self.counts, (0, self.alphabet.capacity - len(self.counts)))
+        live = Live(self.learner, with_symbol(state, symbol, like=NEVER_SEEN))
+        live.advance(symbol)
+        self._start(live.state)
+        losses = np.array([loss + name])
+        self._count(losses, np.array([symbol]), np.array([unit]))
+        return losses
+
+    def _count(self, losses: np.ndarray, symbols: np.ndarray, units: np.ndarray) -> None:
+        self.tally.add(losses)
+        self.counts += np.bincount(symbols, minlength=len(self.counts))
+        self.position += int(_lengths(units).sum()) if self.alphabet.text else len(units)
+
+    def _refuse(self, message: str, length: int) -> None:
+        """Skip so many bytes, if that was allowed."""
+        if not self.skip_bad:
+            raise BadItem(f"byte {self.position}: {message}", self.position)
+        self.tally.skipped += 1
+        self.position += length
+
+
+def _lengths(points: np.ndarray) -> np.ndarray:
+    """Bytes of each character in UTF-8."""
+    return 1 + (points > 0x7F) + (points > 0x7FF) + (points > 0xFFFF)
+
+
+def _portions(symbols: np.ndarray) -> list[np.ndarray]:
+    """A chunk in parts of few lengths."""
+    parts, start = [], 0
+    for size in PORTIONS:
+        count = (len(symbols) - start) // size
+        parts += [symbols[start + i * size : start + (i + 1) * size] for i in range(count)]
+        start += count * size
+    return parts
+
+
+def _fixed(learner: Learner) -> Learner:
+    """The same system, without learning: nothing is carried and nothing moves."""
+    return Learner(learner.system, Immediate(), Frozen())
+
+
+def _fixed_state(learner: Learner, state: State) -> State:
+    fresh = learner.init(0, dtype=np.asarray(state.h).dtype)
+    return fresh._replace(params=state.params, h=state.h, t=state.t, key=state.key)
+
+
+def bits(nats: float) -> float | None:
+    """Nats in bits, None where there is nothing to say."""
+    return None if math.isnan(nats) else nats / NATS_PER_BIT
