@@ -106,9 +106,19 @@ def _learner(header: dict[str, Any], path: Any) -> Any:
     return _made(header["learner"], path)
 
 
-def header_of(path: str | Path) -> dict[str, Any]:
-    """What a file says of itself: version, t, the learner as text and as JSON, notes; nothing is made of it."""
-    return _read(Path(path))[0]
+def inspect(path: str | Path) -> dict[str, Any]:
+    """What a file says of itself, once it is found whole; nothing is made of it."""
+    header, arrays = _read(Path(path))
+    return {
+        "learner": header["repr"],
+        "t": header["t"],
+        "arrays": len(arrays),
+        "numbers": sum(array.size for array in arrays.values()),
+        "version": header["version"],
+        "format": header["format"],
+        "digest": _digest(header, arrays),
+        "notes": header["notes"],
+    }
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

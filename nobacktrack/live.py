@@ -42,12 +42,17 @@ class Live:
         self._x, self._y = learner.system.input_space, learner.system.target_space
 
     def __repr__(self) -> str:
-        return f"Live({self.learner}, t={self.t}, engine={self._steps.name!r})"
+        return f"Live({self.learner}, t={self.t}, engine={self.engine!r})"
 
     @property
     def t(self) -> int:
         """How many inputs have been seen."""
         return self._steps.t
+
+    @property
+    def engine(self) -> str:
+        """The engine that is at work."""
+        return self._steps.name
 
     @property
     def state(self) -> State:

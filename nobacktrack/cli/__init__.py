@@ -11,8 +11,9 @@ from .compare import compare
 from .demo import demo
 from .diagnose import diagnose
 from .generate import generate
+from .info import info
 from .reproduce import reproduce
-from .train import resume, train
+from .train import evaluate, resume, train
 
 app = typer.Typer(
     help="Train recurrent models on a live stream: online, unbiased, no backpropagation through time.",
@@ -21,7 +22,9 @@ app = typer.Typer(
 )
 app.command()(train)
 app.command()(resume)
+app.command()(evaluate)
 app.command()(generate)
+app.command()(info)
 app.command()(reproduce)
 app.command()(compare)
 app.command()(diagnose)

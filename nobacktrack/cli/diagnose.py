@@ -73,13 +73,14 @@ def _from_checkpoint(path: Path, steps: int) -> tuple[Any, Any, Any]:
     """The learner of a checkpoint, and the characters that it would read next."""
     import nobacktrack as nbt
 
-    from .train import text_of
+    from ..readers.alphabets import alphabet_of
 
     learner, state, notes = nbt.load(path)
-    if "stream" not in notes:
+    if notes.get("reads") != "text" or notes.get("stream", "-") == "-":
         raise ValueError(
             f"{path}: it does not say which text it was reading; in Python: nbt.diagnose(learner, state, ...)"
         )
-    symbols, _ = text_of(Path(notes["stream"]), notes.get("bytes", False))
-    begin = state.steps if state.steps + steps <= len(symbols) else 0
-    return learner, state, symbols[begin : begin + steps]
+    alphabet, raw = alphabet_of(notes["alphabet"]), Path(notes["stream"]).read_bytes()
+    following = alphabet.read(raw[notes["position"] :][: 4 * steps])
+    symbols = following if len(following) >= steps else alphabet.read(raw[: 4 * steps])
+    return learner, state, symbols[:steps]

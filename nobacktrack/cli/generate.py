@@ -18,24 +18,30 @@ def generate(
     prime: Annotated[str, typer.Option(help="Text to read first.")] = "",
 ) -> None:
     """Write text, character by character, each drawn from the prediction and read as the next input."""
+    import numpy as np
+
     import nobacktrack as nbt
 
+    from ..readers.alphabets import alphabet_of
+
     learner, state, notes = nbt.load(file)
-    alphabet = notes.get("alphabet")
-    if alphabet is None:
+    if "alphabet" not in notes:
         raise ValueError(f"{file}: it does not say which characters its symbols are")
-    prime = prime.encode().decode("latin-1") if notes.get("bytes") else prime
-    strange = [letter for letter in prime if letter not in alphabet]
-    if strange:
-        raise ValueError(f"prime: {strange[0]!r} is not among the {len(alphabet)} characters that it was trained on")
-    read = [alphabet.index(letter) for letter in prime]
+    alphabet = alphabet_of(notes["alphabet"])
+    units = np.frombuffer(
+        prime.encode("utf-32-le") if alphabet.text else prime.encode(), "<u4" if alphabet.text else "u1"
+    )
+    read = alphabet.symbols(units)
+    if (read < 0).any():
+        strange = prime[int(np.argmax(read < 0))]
+        raise ValueError(f"prime: {strange!r} is not among the {alphabet.used} characters that it was trained on")
     drawn = nbt.generate(learner, state, length, seed=seed, temperature=temperature, prime=read)
-    text = "".join(alphabet[symbol] for symbol in drawn)
-    if notes.get("bytes"):
-        sys.stdout.buffer.write(text.encode("latin-1"))
-    else:
+    text = alphabet.spelled(drawn)
+    if alphabet.text:
         sys.stdout.write(text + ("" if text.endswith("\n") else "\n"))
-    if set(alphabet) == set(nbt.streams.ANBN_ALPHABET):
+    else:
+        sys.stdout.buffer.write(text.encode("latin-1"))
+    if set(notes["alphabet"].get("characters", "")) == set(nbt.streams.ANBN_ALPHABET):
         equal, blocks = nbt.streams.anbn_blocks([nbt.streams.ANBN_ALPHABET.index(letter) for letter in text])
         share = f", {equal / blocks:.1%}" if blocks else ""
         Console(stderr=True).print(f"blocks with n_a = n_b: {equal} of {blocks}{share}", highlight=False)

@@ -1,25 +1,16 @@
-"""`nobacktrack train` and `resume`: learn to predict the next character of a text file."""
+"""`nobacktrack train`, `resume` and `evaluate`: learn from a stream as it comes, text or rows."""
 
 from __future__ import annotations
 
-import json
-import sys
-import time
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..choices import ESTIMATORS, UPDATES, Cell, cell_of, estimator_of, update_of
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from ..learner import Learner
-    from ..protocol import State
+from . import settings
+from .running import logs_of, run
 
 
 class Engine(StrEnum):
@@ -30,114 +21,229 @@ class Engine(StrEnum):
     fused = "fused"
 
 
-Chosen = Annotated[Engine, typer.Option(help="How it is run: the fused loop where there is one, or jax.")]
-Checkpoint = Annotated[Path | None, typer.Option(help="Save the learner to this file, at the end and on the way.")]
-Every = Annotated[int, typer.Option(min=1, help="Characters between two saves.")]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object in place of the progress bar and the summary.")
+class Form(StrEnum):
+    """What a stream is made of."""
+
+    auto = "auto"
+    text = "text"
+    csv = "csv"
+    jsonl = "jsonl"
+
+
+class Letters(StrEnum):
+    """What the symbols of a text are."""
+
+    auto = "auto"
+    bytes = "bytes"
+    known = "known"
+    growing = "growing"
+
+
+class Task(StrEnum):
+    """What is predicted of a row."""
+
+    regression = "regression"
+    classification = "classification"
+
+
+Config = Annotated[
+    Path | None,
+    typer.Option(help="A TOML file with any of these options.", callback=settings.apply, is_eager=True),
 ]
+Chosen = Annotated[Engine, typer.Option(help="How it is run: the fused loop where there is one, or jax.")]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(help="Save the learner to this file: on the way, at the end, on SIGTERM and SIGINT."),
+]
+Every = Annotated[int | None, typer.Option(min=1, help="Save after so many characters or rows.")]
+Seconds = Annotated[float | None, typer.Option(min=0.0, help="Save after so many seconds.")]
+Log = Annotated[list[Path] | None, typer.Option(help="Write records to this file, .csv or .jsonl; it is added to.")]
+Board_ = Annotated[Path | None, typer.Option(help="Write records for TensorBoard to this folder.")]
+LogSeconds = Annotated[float, typer.Option(min=0.0, help="Seconds between two records.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip and count what is bad, in place of stopping there.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, no live line.")]
 
 
 def train(
-    stream: Annotated[Path, typer.Argument(help="A UTF-8 text file, or any file with --bytes.")],
-    cell: Annotated[Cell, typer.Option(help="The network.")] = Cell.leaky,
-    units: Annotated[int, typer.Option(min=1, help="Units of the network.")] = 20,
-    estimator: Annotated[str, typer.Option(help=f"How the gradient is estimated: {ESTIMATORS}.")] = "nobacktrack",
-    update: Annotated[str, typer.Option(help=f"How the parameters move: {UPDATES}.")] = "kalman",
-    seed: Annotated[int, typer.Option(help="Seed of the initial weights and of the signs.")] = 0,
-    octets: Annotated[bool, typer.Option("--bytes", help="Read bytes in place of characters.")] = False,
+    context: typer.Context,
+    stream: Annotated[str, typer.Argument(help="A file, or - for standard input.")],
+    format: Annotated[
+        Form, typer.Option(help="By default .csv and .jsonl are rows, all else is text.", rich_help_panel="The stream")
+    ] = Form.auto,
+    alphabet: Annotated[
+        Letters,
+        typer.Option(
+            help="Symbols of a text: its bytes (default for a pipe), the known characters of a file, which is looked "
+            "through first (default for a file), or characters as they come, growing.",
+            rich_help_panel="The stream",
+        ),
+    ] = Letters.auto,
+    target: Annotated[
+        str | None, typer.Option(help="Rows: the column to predict.", rich_help_panel="The stream")
+    ] = None,
+    inputs: Annotated[
+        str | None,
+        typer.Option(help="Rows: the columns to predict from, with commas; all others.", rich_help_panel="The stream"),
+    ] = None,
+    words: Annotated[
+        str | None,
+        typer.Option(help="Rows: columns whose numbers are names, with commas.", rich_help_panel="The stream"),
+    ] = None,
+    task: Annotated[
+        Task, typer.Option(help="Rows: predict a number or a label.", rich_help_panel="The stream")
+    ] = Task.regression,
+    ahead: Annotated[
+        bool,
+        typer.Option("--ahead", help="Rows: predict the target of the next row.", rich_help_panel="The stream"),
+    ] = False,
+    skip_bad: SkipBad = False,
+    cell: Annotated[
+        Cell | None, typer.Option(help="The network: leaky for text, gru for rows.", rich_help_panel="The learner")
+    ] = None,
+    units: Annotated[int, typer.Option(min=1, help="Units of the network.", rich_help_panel="The learner")] = 20,
+    estimator: Annotated[
+        str, typer.Option(help=f"How the gradient is estimated: {ESTIMATORS}.", rich_help_panel="The learner")
+    ] = "nobacktrack",
+    update: Annotated[
+        str, typer.Option(help=f"How the parameters move: {UPDATES}.", rich_help_panel="The learner")
+    ] = "kalman",
+    seed: Annotated[
+        int, typer.Option(help="Seed of the initial weights and of the signs.", rich_help_panel="The learner")
+    ] = 0,
     engine: Chosen = Engine.auto,
     checkpoint: Checkpoint = None,
-    checkpoint_every: Every = 1_000_000,
+    checkpoint_every: Every = None,
+    checkpoint_seconds: Seconds = 60.0,
+    log: Log = None,
+    tensorboard: Board_ = None,
+    log_seconds: LogSeconds = 1.0,
     json: Json = False,
+    config: Config = None,
 ) -> None:
-    """Learn to predict the next character of a text file, in one pass, online."""
-    symbols, alphabet = text_of(stream, octets)
-    import nobacktrack as nbt
+    """Learn from a stream in one pass, online: the next character of a text, or a column of rows.
 
-    system = cell_of(cell, units, len(alphabet))
-    learner = nbt.Learner(system, estimator_of(estimator), update_of(update))
-    notes = {"stream": str(stream), "alphabet": alphabet, "bytes": octets}
-    _learn(learner, learner.init(seed), symbols, notes, engine, checkpoint, checkpoint_every, json)
+    Examples: `nobacktrack train book.txt`; `tail -f log.txt | nobacktrack train - --checkpoint log.nbt`;
+    `nobacktrack train power.csv --target load --checkpoint power.nbt`.
+    """
+    form = _form(stream, format)
+    if form == Form.text:
+        if target or inputs or words:
+            raise ValueError(f"{stream}: columns are those of rows; add --format csv or jsonl")
+        reader = _text_reader(stream, alphabet, cell or Cell.leaky, units, estimator, update, seed, engine, skip_bad)
+    else:
+        if target is None:
+            raise ValueError(f"{stream}: rows need --target, the column to predict")
+        from ..readers.rows import Columns, RowsReader
+        from ..readers.table import Parts, TableReader
+
+        columns = Columns(target, _names(inputs), _names(words) or (), ahead)
+        parts = Parts(cell or Cell.gru, units, estimator, update, seed)
+        _ = estimator_of(estimator), update_of(update)  # refused before the first row, not after it
+        reader = RowsReader(TableReader(task, parts), form, columns, skip_bad=skip_bad)
+    notes = {"stream": stream}
+    logs = logs_of(log, tensorboard)
+    run(reader, stream, notes, checkpoint, checkpoint_every, checkpoint_seconds, logs, log_seconds, json)
 
 
 def resume(
+    context: typer.Context,
     file: Annotated[Path, typer.Argument(help="A checkpoint that `train` saved.")],
-    stream: Annotated[Path | None, typer.Option(help="The text, where it is no longer where it was.")] = None,
+    stream: Annotated[
+        str | None, typer.Option(help="The stream, where it is no longer where it was; - for standard input.")
+    ] = None,
+    from_start: Annotated[bool, typer.Option("--from-start", help="Read a file from its beginning.")] = False,
+    skip_bad: SkipBad = False,
     engine: Chosen = Engine.auto,
-    checkpoint_every: Every = 1_000_000,
+    checkpoint_every: Every = None,
+    checkpoint_seconds: Seconds = 60.0,
+    log: Log = None,
+    tensorboard: Board_ = None,
+    log_seconds: LogSeconds = 1.0,
+    json: Json = False,
+    config: Config = None,
+) -> None:
+    """Go on from a checkpoint, at the place in the stream where it was made, bit for bit as if it had never stopped."""
+    reader, notes = _reader_of(file, engine, skip_bad, learning=True)
+    name = stream or notes.get("stream")
+    if name is None:
+        raise ValueError(f"{file}: it does not say which stream it was reading: give one by --stream")
+    if from_start:
+        reader.position, reader.rest = 0, b""
+        reader.header = None
+    logs = logs_of(log, tensorboard)
+    run(reader, name, {"stream": name}, file, checkpoint_every, checkpoint_seconds, logs, log_seconds, json)
+
+
+def evaluate(
+    file: Annotated[Path, typer.Argument(help="A checkpoint.")],
+    stream: Annotated[str, typer.Argument(help="A file of the kind that it was trained on, or - for standard input.")],
+    skip_bad: SkipBad = False,
     json: Json = False,
 ) -> None:
-    """Go on from a checkpoint, at the place in the text where it was made."""
+    """How well a learner predicts a stream, read from its beginning, without learning from it."""
+    reader, _ = _reader_of(file, Engine.auto, skip_bad, learning=False)
+    run(reader, stream, {}, None, None, None, [], 1.0, json)
+
+
+def _form(stream: str, form: Form) -> Form:
+    if form != Form.auto:
+        return form
+    return {".csv": Form.csv, ".jsonl": Form.jsonl, ".ndjson": Form.jsonl}.get(Path(stream).suffix, Form.text)
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _text_reader(
+    stream: str,
+    letters: Letters,
+    cell: Cell,
+    units: int,
+    estimator: str,
+    update: str,
+    seed: int,
+    engine: Engine,
+    skip_bad: bool,
+) -> Any:
+    from ..readers.alphabets import Growing, Known, Octets
+
+    pipe = stream == "-" or not Path(stream).is_file()
+    if letters == Letters.auto:
+        letters = Letters.bytes if pipe else Letters.known
+    if letters == Letters.known:
+        if stream == "-":
+            raise ValueError("a pipe cannot be looked through first: --alphabet growing, or bytes")
+        from ..streams import characters
+
+        alphabet = Known(characters(stream)[1])
+    else:
+        alphabet = Octets() if letters == Letters.bytes else Growing()
+    import nobacktrack as nbt
+
+    from ..readers.text import TextReader
+
+    learner = nbt.Learner(cell_of(cell, units, alphabet.capacity), estimator_of(estimator), update_of(update))
+    return TextReader(learner, learner.init(seed), alphabet, engine=engine, skip_bad=skip_bad)
+
+
+def _reader_of(file: Path, engine: Engine, skip_bad: bool, learning: bool) -> tuple[Any, dict[str, Any]]:
+    """The reader that a checkpoint holds: where it was, or, to evaluate, at the beginning of a stream."""
     import nobacktrack as nbt
 
     learner, state, notes = nbt.load(file)
-    if "alphabet" not in notes:
-        raise ValueError(
-            f"{file}: saved by a program, not by `nobacktrack train`: it does not say which text it was reading"
-        )
-    path = stream or (Path(notes["stream"]) if "stream" in notes else None)
-    if path is None:
-        raise ValueError(f"{file}: it does not say which text it was reading: give one by --stream")
-    symbols, alphabet = text_of(path, notes.get("bytes", False))
-    if alphabet != notes["alphabet"]:
-        raise ValueError(f"{path}: another alphabet than the one of {file}")
-    _learn(learner, state, symbols, notes, engine, file, checkpoint_every, json)
+    if notes.get("reads") not in ("text", "rows"):
+        raise ValueError(f"{file}: saved by a program, not by `nobacktrack train`: it does not say what it was reading")
+    if not learning:
+        fresh = {"tally": {}, "position": 0, "rest": "", "line": 0, "header": None, "score": [0.0, 0.0, 0]}
+        notes = notes | {name: value for name, value in fresh.items() if name in notes}
+        notes["counts"] = [0] * len(notes["counts"]) if notes["reads"] == "text" else []
+    options = {"learning": learning, "skip_bad": skip_bad}
+    if notes["reads"] == "rows":
+        from ..readers.rows import RowsReader
 
+        return RowsReader.resumed(learner, state, notes, **options), notes
+    from ..readers.alphabets import alphabet_of
+    from ..readers.text import TextReader
 
-def text_of(path: Path, octets: bool) -> tuple[np.ndarray, str]:
-    """Symbols and their alphabet; a byte stands as the character of its number."""
-    from .. import streams
-
-    if not octets:
-        return streams.characters(path)
-    symbols, alphabet = streams.octets(path)
-    return symbols, alphabet.decode("latin-1")
-
-
-def _learn(
-    learner: Learner,
-    state: State,
-    symbols: np.ndarray,
-    notes: dict[str, Any],
-    engine: Engine,
-    checkpoint: Path | None,
-    every: int,
-    as_json: bool,
-) -> None:
-    """Train on what is left of the text, with progress, saves and a summary."""
-    import nobacktrack as nbt
-
-    from ..engines import LARGEST_CHUNK, choose
-
-    chosen, reason = choose(learner, state, engine)
-    chunk = None if checkpoint is None else min(every, LARGEST_CHUNK)  # saves are made between chunks
-    begin, began = state.steps, time.perf_counter()
-    saved, report = begin, None
-    console = Console(stderr=True, quiet=as_json)
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[bits]} bits/char"), TimeRemainingColumn())
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("train", total=len(symbols), completed=begin, bits="-")
-        for following, report in learner.training(state, symbols[begin:], engine=engine, chunk=chunk):
-            state = following
-            progress.update(task, completed=report.t, bits=f"{report.recent_bits:.3f}")
-            if checkpoint is not None and report.t - saved >= every:
-                nbt.save(checkpoint, learner, state, notes)
-                saved = report.t
-    if checkpoint is not None:
-        nbt.save(checkpoint, learner, state, notes)
-    seconds = time.perf_counter() - began
-    summary = {
-        "characters": state.steps,
-        "bits_per_character": None if report is None else report.mean_bits,
-        "recent_bits_per_character": None if report is None else report.recent_bits,
-        "characters_per_second": round((state.steps - begin) / seconds),
-        "engine": f"{chosen.name} ({reason})" if reason and engine == Engine.auto else chosen.name,
-        "learner": repr(learner),
-    }
-    if as_json:
-        sys.stdout.write(json.dumps(summary) + "\n")
-        return
-    for name, value in summary.items():
-        text = f"{value:.4f}" if isinstance(value, float) else str(value)
-        console.print(f"{name.replace('_', ' '):>26}  {text}", highlight=False, soft_wrap=True)
+    return TextReader(learner, state, alphabet_of(notes["alphabet"]), engine=engine, notes=notes, **options), notes

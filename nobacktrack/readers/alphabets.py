@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,22 +12,19 @@ FIRST_CAPACITY = 32
 NEVER_SEEN = 0  # the symbol that stands for all characters that have not come yet
 
 
-class Alphabet(Protocol):
-    """Bytes, or code points, as symbols of a network, -1 where there is none."""
+class _Read:
+    """What all alphabets can do."""
 
-    kind: ClassVar[str]
-    text: ClassVar[bool]  # of characters, not of bytes
+    text: ClassVar[bool]
 
-    @property
-    def capacity(self) -> int: ...  # symbols of the network
-    @property
-    def used(self) -> int: ...  # those that have a meaning
-    def symbols(self, units: np.ndarray) -> np.ndarray: ...
-    def spelled(self, symbols: np.ndarray) -> str: ...  # a byte stands as the character of its number
-    def described(self) -> dict[str, Any]: ...
+    def read(self: Any, raw: bytes) -> np.ndarray:
+        """The symbols in some bytes, without what has none."""
+        units = [*map(ord, raw.decode(errors="ignore"))] if self.text else [*raw]
+        symbols = self.symbols(np.array(units, np.uint32))
+        return symbols[symbols >= 0]
 
 
-class Octets:
+class Octets(_Read):
     """256 bytes, whatever they mean."""
 
     kind: ClassVar[str] = "bytes"
@@ -44,7 +41,7 @@ class Octets:
         return {"kind": self.kind}
 
 
-class Known:
+class Known(_Read):
     """The characters of a text that was looked through beforehand."""
 
     kind: ClassVar[str] = "known"
@@ -72,7 +69,7 @@ class Known:
         return {"kind": self.kind, "characters": self.characters}
 
 
-class Growing:
+class Growing(_Read):
     """Characters as they come: symbol 0 is any that has not come yet, the others follow in the order in which they
     came; the room for them doubles.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,8 @@ class RowsReader:
     of the other kind later on is refused. An empty field, or null, is a value that is missing.
     """
 
+    unit = "rows"
+
     def __init__(
         self,
         table: TableReader,
@@ -55,7 +57,6 @@ class RowsReader:
         self.line = int(notes.get("line", 0))
         self.position = int(notes.get("position", 0))
         self.rest = bytes.fromhex(notes.get("rest", ""))
-        self._seen = 0  # of `rest`, bytes in which there is no end of line
 
     @classmethod
     def resumed(cls, learner: Learner, state: State, notes: Mapping[str, Any], **options: Any) -> RowsReader:
@@ -63,6 +64,31 @@ class RowsReader:
         target, inputs, words, ahead = notes["columns"]
         columns = Columns(target, None if inputs is None else tuple(inputs), tuple(words), ahead)
         return cls(TableReader.made(learner, state, notes), notes["form"], columns, notes=notes, **options)
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a state to save."""
+        return self.table.live is not None
+
+    @property
+    def engine_name(self) -> str:
+        return "" if self.table.live is None else self.table.live.engine
+
+    @property
+    def gradient_norm(self) -> float:
+        return self.table.gradient_norm
+
+    @property
+    def measuring(self) -> bool:
+        """Whether to look at the gradient of the next target."""
+        return self.table.measuring
+
+    @measuring.setter
+    def measuring(self, value: bool) -> None:
+        self.table.measuring = value
+
+    def score(self) -> dict[str, float | None]:
+        return self.table.score()
 
     @property
     def tally(self) -> Any:
@@ -89,30 +115,23 @@ class RowsReader:
             "rest": self.rest.hex(),
         }
 
-    def take(self, raw: bytes, stop: Callable[[], bool] = bool) -> np.ndarray:
-        """Learn from all whole rows in what came: the loss of each, in nats."""
-        return np.array([self._row(line) for line in self._lines(raw, stop)])
+    def take(self, raw: bytes) -> np.ndarray:
+        """Learn from all whole rows in what came: the loss of each, in nats. A bad row does not count as read."""
+        self.rest += raw
+        begin, losses = 0, []
+        try:
+            while (end := self.rest.find(b"\n", begin)) >= 0:
+                losses.append(self._row(self.rest[begin : end + 1]))
+                self.line, self.position, begin = self.line + 1, self.position + end + 1 - begin, end + 1
+        finally:
+            self.rest = self.rest[begin:]
+        if len(self.rest) > LONGEST_LINE:
+            raise self._bad(f"no end of line in {LONGEST_LINE} bytes: is it text?")
+        return np.array(losses)
 
     def finish(self) -> np.ndarray:
         """The stream has ended: a last line without an end is one all the same."""
         return self.take(b"\n") if self.rest else np.zeros(0)
-
-    def _lines(self, raw: bytes, stop: Callable[[], bool]) -> Iterator[bytes]:
-        """Lines that are whole. A line counts as read when the next one is asked for: a bad one does not."""
-        self.rest += raw
-        begin = 0
-        try:
-            while not stop():
-                end = self.rest.find(b"\n", max(begin, self._seen))
-                if end < 0:
-                    self._seen = len(self.rest)
-                    if self._seen - begin > LONGEST_LINE:
-                        raise self._bad(f"no end of line in {LONGEST_LINE} bytes: is it text?")
-                    return
-                yield self.rest[begin : end + 1]
-                self.line, self.position, begin = self.line + 1, self.position + end + 1 - begin, end + 1
-        finally:
-            self.rest, self._seen = self.rest[begin:], max(0, self._seen - begin)
 
     def _row(self, line: bytes) -> float:
         try:

@@ -17,7 +17,7 @@ from ..learner import Learner
 from ..live import Live
 from ..protocol import State
 from .features import Classes, Features, Scale
-from .tally import Tally, frequencies_bits
+from .tally import Tally, frequencies_nats, norm_of
 
 TASKS = ("regression", "classification")
 
@@ -46,7 +46,7 @@ class TableReader:
         self.features, self.scale, self.classes = Features(), Scale(), Classes()
         self.tally, self.live, self.counts = Tally(), None, {}
         self.off, self.off_mean, self.right = 0.0, 0.0, 0  # squared errors, those of the mean, right labels
-        self.position = 0
+        self.measuring, self.gradient_norm = False, math.nan  # whether to look at the gradient of the next target
 
     def predict(self, row: Mapping[Any, Any]) -> Any:
         """The number that is expected with a row, or the probability of each label."""
@@ -104,10 +104,12 @@ class TableReader:
         """Score, count, learn."""
         live = self._begun()
         self._scored(live.predict(), y)
-        if self.task == "classification":
-            return live.observe(y)
-        self.scale.add(y)
-        return live.observe(np.array([self.scale.within(y)]))
+        if self.task == "regression":
+            self.scale.add(y)
+            y = np.array([self.scale.within(y)])
+        if self.measuring:
+            self.measuring, self.gradient_norm = False, norm_of(self.learner.gradient(live.state, y))
+        return live.observe(y)
 
     def _checked(self, y: Any) -> Any:
         """A target, None where there is none."""
@@ -186,7 +188,6 @@ class TableReader:
             "counts": list(self.counts.items()),
             "score": [self.off, self.off_mean, self.right],
             "tally": self.tally.described(),
-            "position": self.position,
         }
 
     @classmethod
@@ -197,20 +198,21 @@ class TableReader:
         reader.scale, reader.classes = Scale(*notes["scale"]), Classes(**notes["classes"])
         reader.counts = dict(notes["counts"])
         reader.off, reader.off_mean, reader.right = notes["score"]
-        reader.tally, reader.position = Tally(**notes["tally"]), notes["position"]
+        reader.tally = Tally(**notes["tally"])
         reader.live = Live(learner, state)
         return reader
 
-    def score(self) -> dict[str, float]:
-        """How well it predicts so far, beside the mean so far, or the frequencies."""
-        if not self.tally.targets:
-            return {}
-        if self.task == "classification":
-            counts = np.array(list(self.counts.values()))
-            return {
-                "accuracy": self.right / self.tally.targets,
-                "baseline_accuracy": float(counts.max() / counts.sum()),
-                "baseline_bits": frequencies_bits(counts),
-            }
-        root = math.sqrt(self.off / self.tally.targets)
-        return {"rmse": root, "baseline_rmse": math.sqrt(self.off_mean / self.tally.targets)}
+    def score(self) -> dict[str, float | None]:
+        """How well it predicts so far, beside the mean so far, or the frequencies of labels."""
+        found: dict[str, float | None] = {"loss": _said(self.tally.mean), "recent_loss": _said(self.tally.lately)}
+        targets = max(self.tally.targets, 1)
+        if self.task == "regression":
+            off, off_mean = math.sqrt(self.off / targets), math.sqrt(self.off_mean / targets)
+            return found | {"rmse": off, "baseline_rmse": off_mean}
+        counts = np.array([0, *self.counts.values()])
+        baseline = {"baseline_loss": _said(frequencies_nats(counts[1:])), "baseline_accuracy": counts.max() / targets}
+        return found | {"accuracy": self.right / targets} | baseline
+
+
+def _said(value: float) -> float | None:
+    return None if math.isnan(value) else value

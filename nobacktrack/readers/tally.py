@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import jax
 import numpy as np
 from scipy.special import gammaln
+
+from ..protocol import NATS_PER_BIT
 
 PACE = 1e-4  # recent: the last ten thousand items or so
 
@@ -58,11 +61,21 @@ class Tally:
         return dict(vars(self))
 
 
-def frequencies_bits(counts: np.ndarray) -> float:
-    """Bits an item of the same items by their frequencies so far alone (Krichevsky and Trofimov 1981)."""
+def frequencies_nats(counts: np.ndarray) -> float:
+    """Nats an item of the same items by their frequencies so far alone (Krichevsky and Trofimov 1981)."""
     counts = np.asarray(counts, float)
     total, kinds = counts.sum(), len(counts)
     if not total:
         return math.nan
     nats = gammaln(total + kinds / 2) - gammaln(kinds / 2) - float(np.sum(gammaln(counts + 0.5) - gammaln(0.5)))
-    return float(nats / total / math.log(2))
+    return float(nats / total)
+
+
+def norm_of(tree: Any) -> float:
+    """The length of a tree of arrays as one vector."""
+    return math.sqrt(sum(float(np.sum(np.square(leaf, dtype=float))) for leaf in jax.tree.leaves(tree)))
+
+
+def in_bits(nats: float) -> float | None:
+    """Nats in bits, None where there is nothing to say."""
+    return None if math.isnan(nats) else nats / NATS_PER_BIT

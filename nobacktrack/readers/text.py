@@ -19,7 +19,7 @@ from ..protocol import NATS_PER_BIT, State
 from ..streams.items import Series
 from ..updates import Frozen
 from .alphabets import NEVER_SEEN, Growing, Known, Octets
-from .tally import Tally, frequencies_bits
+from .tally import Tally, frequencies_nats, in_bits, norm_of
 
 BAD_BYTES = range(0xDC80, 0xDD00)  # as Python's "surrogateescape" has them
 PORTIONS = (4096, 256, 16, 1)  # of a chunk, so that the reference engine compiles no more than these
@@ -31,6 +31,8 @@ class TextReader:
     A character that has not come before costs what the learner gives to "never seen", and the bits that say which
     one it is; from then on it has a symbol of its own.
     """
+
+    begun = True  # there is a state to save
 
     def __init__(
         self,
@@ -45,6 +47,7 @@ class TextReader:
     ):
         notes = notes or {}
         self.alphabet, self.learning, self.skip_bad = alphabet, learning, skip_bad
+        self.measuring, self.gradient_norm = False, math.nan  # whether to look at the gradient of the next target
         self.tally = Tally(**notes.get("tally", {}))
         self.position = int(notes.get("position", 0))  # bytes that were learned from
         self.rest = bytes.fromhex(notes.get("rest", ""))  # the beginning of a character
@@ -56,8 +59,19 @@ class TextReader:
         self._start(state)
 
     def _start(self, state: State) -> None:
-        kind, self.reason = choose(self.learner, state, self._engine_name if self.learning else "jax")
+        kind, self._reason = choose(self.learner, state, self._engine_name if self.learning else "jax")
         self.engine = kind(self.learner, state)
+
+    @property
+    def unit(self) -> str:
+        """What the items are called."""
+        return "characters" if self.alphabet.text else "bytes"
+
+    @property
+    def engine_name(self) -> str:
+        """The engine that is at work, and why it is not the fused one."""
+        told = self._reason and self.learning and self._engine_name == "auto"
+        return f"{self.engine.name} ({self._reason})" if told else self.engine.name
 
     @property
     def state(self) -> State:
@@ -75,9 +89,13 @@ class TextReader:
             "counts": self.counts.tolist(),
         }
 
-    def baseline(self) -> float:
-        """Bits an item of what has come, by frequencies alone."""
-        return frequencies_bits(self.counts[self.counts > 0])
+    def score(self) -> dict[str, float | None]:
+        """Bits a character on the whole and of late, and of what knows frequencies alone."""
+        return {
+            "bits": in_bits(self.tally.mean),
+            "recent_bits": in_bits(self.tally.lately),
+            "baseline_bits": in_bits(frequencies_nats(self.counts[self.counts > 0])),
+        }
 
     def take(self, raw: bytes) -> np.ndarray:
         """Learn from all whole characters in what came: the loss of each, in nats."""
@@ -111,6 +129,8 @@ class TextReader:
     def _learned(self, symbols: np.ndarray, units: np.ndarray) -> np.ndarray:
         if not len(symbols):
             return np.zeros(0)
+        if self.measuring:
+            self.measuring, self.gradient_norm = False, norm_of(self.learner.gradient(self.state, symbols[0]))
         if isinstance(self.engine, Reference):
             losses = np.concatenate([self.engine.take(Series(part)) for part in _portions(symbols)])
         else:
@@ -180,8 +200,3 @@ def _fixed(learner: Learner) -> Learner:
 def _fixed_state(learner: Learner, state: State) -> State:
     fresh = learner.init(0, dtype=np.asarray(state.h).dtype)
     return fresh._replace(params=state.params, h=state.h, t=state.t, key=state.key)
-
-
-def bits(nats: float) -> float | None:
-    """Nats in bits, None where there is nothing to say."""
-    return None if math.isnan(nats) else nats / NATS_PER_BIT

@@ -1,0 +1,135 @@
+"""What a person sees of a run, and what is written down of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+GLANCE = 0.5  # seconds between two looks at the live line
+FIRST_GRADIENT = 2.0  # seconds before the gradient is looked at, since that compiles it
+
+
+class Watch:
+    """A live line on standard error, records in CSV, JSON lines or TensorBoard."""
+
+    def __init__(self, reader: Any, unit: str, size: int | None, quiet: bool, logs: list[Any], every: float):
+        self.reader, self.unit, self.logs, self.every = reader, unit, logs, every
+        self.begin = reader.tally.items
+        self.start = self.seen = self.logged = time.monotonic()
+        self.console = Console(stderr=True, quiet=quiet)
+        columns = (SpinnerColumn(), *((BarColumn(20),) if size else ()), TextColumn("{task.fields[line]}"))
+        self.progress = Progress(*columns, console=self.console, transient=True)
+        self.task = self.progress.add_task("", total=size, line="")
+
+    def __enter__(self) -> Watch:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()
+        for log in self.logs:
+            log.close()
+
+    def look(self, last: bool = False) -> None:
+        """Say where the run is, if it is time to."""
+        now = time.monotonic()
+        shows, writes = now - self.seen >= GLANCE, bool(self.logs) and (last or now - self.logged >= self.every)
+        if not (shows or writes) or not self.reader.begun:
+            return
+        record = self.record()
+        self.seen = now
+        self.progress.update(self.task, completed=self.reader.position, line=_line(record, self.unit))
+        if writes:
+            self.logged = now
+            for log in self.logs:
+                log.write(record)
+        self.reader.measuring = now - self.start >= FIRST_GRADIENT
+
+    def record(self) -> dict[str, Any]:
+        """All there is to say of the run."""
+        from ..readers.tally import norm_of
+
+        seconds = time.monotonic() - self.start
+        gradient = self.reader.gradient_norm
+        params = self.reader.state.params
+        return {
+            "t": self.reader.tally.items,
+            "seconds": round(seconds, 3),
+            "per_second": round((self.reader.tally.items - self.begin) / max(seconds, 1e-9)),
+            **self.reader.score(),
+            "parameter_norm": norm_of((params.theta, params.phi)),
+            "gradient_norm": None if math.isnan(gradient) else gradient,
+            "skipped": self.reader.tally.skipped,
+        }
+
+
+def _line(record: dict[str, Any], unit: str) -> str:
+    """A record in one line, for people."""
+    names = {"parameter_norm": "|params|", "gradient_norm": "|gradient|"}
+    skip = ("t", "seconds", "per_second", "skipped")
+    shown = [
+        f"{names.get(name, name.replace('_', ' '))} {value:.3g}"
+        for name, value in record.items()
+        if name not in skip and value is not None
+    ]
+    skipped = f"  {record['skipped']} skipped" if record["skipped"] else ""
+    return f"{record['t']:,} {unit}  {record['per_second']:,}/s  {'  '.join(shown)}{skipped}"
+
+
+class Lines:
+    """Records as JSON lines or CSV, by the name of the file; they go on where the file ends."""
+
+    def __init__(self, path: Path):
+        if path.suffix not in (".csv", ".jsonl", ".json"):
+            raise ValueError(f"{path}: a log ends in .csv or .jsonl")
+        self.is_csv = path.suffix == ".csv"
+        begun = path.exists() and path.stat().st_size > 0
+        self.fields = path.read_text().split("\n", 1)[0].split(",") if begun and self.is_csv else None
+        if begun and not path.read_bytes().endswith(b"\n"):
+            self.file = open(path, "a")  # noqa: SIM115 - open as long as the run is
+            self.file.write("\n")  # the run before was stopped in the middle of a line
+        else:
+            self.file = open(path, "a")  # noqa: SIM115
+
+    def write(self, record: dict[str, Any]) -> None:
+        if not self.is_csv:
+            self.file.write(json.dumps(record) + "\n")
+        else:
+            if self.fields is None:
+                self.fields = list(record)
+                self.file.write(",".join(self.fields) + "\n")
+            row = io.StringIO()
+            csv.DictWriter(row, self.fields, extrasaction="ignore", lineterminator="\n").writerow(record)
+            self.file.write(row.getvalue())
+        self.file.flush()
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class Board:
+    """Records for TensorBoard."""
+
+    def __init__(self, folder: Path):
+        try:
+            from tensorboardX import SummaryWriter
+        except ImportError:
+            raise ValueError("--tensorboard needs tensorboardX: pip install 'nobacktrack[tensorboard]'") from None
+        self.writer = SummaryWriter(str(folder))
+
+    def write(self, record: dict[str, Any]) -> None:
+        for name, value in record.items():
+            if name != "t" and value is not None:
+                self.writer.add_scalar(name, value, record["t"])
+        self.writer.flush()
+
+    def close(self) -> None:
+        self.writer.close()
