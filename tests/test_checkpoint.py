@@ -12,6 +12,7 @@ import safetensors.numpy
 from systems import own_state, own_system
 
 import nobacktrack as nbt
+from nobacktrack import checkpoint
 
 STREAM = nbt.streams.anbn(1, 6, length=200, seed=1)
 UPDATE = nbt.SGD(nbt.inverse_sqrt(0.1))
@@ -90,6 +91,12 @@ def test_a_damaged_file_is_refused(tmp_path):
         (tmp_path / "b").write_bytes(whole[:cut])
         with pytest.raises(ValueError, match="not a checkpoint, or damaged"):
             nbt.load(tmp_path / "b")
+    for place in range(8, len(whole), 97):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << place % 8
+        (tmp_path / "b").write_bytes(flipped)
+        with pytest.raises(ValueError, match=r"damaged|format"):
+            nbt.load(tmp_path / "b")
     safetensors.numpy.save_file({"x": np.zeros(2)}, tmp_path / "c")
     with pytest.raises(ValueError, match="not a checkpoint"):
         nbt.load(tmp_path / "c")
@@ -99,7 +106,8 @@ def test_another_format_or_an_unknown_class_is_refused(tmp_path):
     safetensors.numpy.save_file({"x": np.zeros(2)}, tmp_path / "a", {"nobacktrack": json.dumps({"format": 99})})
     with pytest.raises(ValueError, match="format 99"):
         nbt.load(tmp_path / "a")
-    header = {"format": 1, "learner": {"class": "Popen", "fields": {}}, "repr": "", "notes": {}}
+    header = {"format": 2, "learner": {"class": "Popen", "fields": {}}, "repr": "", "notes": {}}
+    header["digest"] = checkpoint._digest(header, {"x": np.zeros(2)})
     safetensors.numpy.save_file({"x": np.zeros(2)}, tmp_path / "a", {"nobacktrack": json.dumps(header)})
     with pytest.raises(ValueError, match="unknown class 'Popen'"):
         nbt.load(tmp_path / "a")

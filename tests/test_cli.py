@@ -26,7 +26,7 @@ def test_train_on_a_file_and_resume_bit_for_bit(text, tmp_path):
     options = ["--units", 6, "--seed", 3, "--checkpoint-every", 1000, "--json"]
     summary = json.loads(call("train", text, *options, "--checkpoint", tmp_path / "whole").stdout)
     assert summary["characters"] == 6000
-    assert 0 < summary["recent_bits_per_character"] < 1.585
+    assert 0 < summary["recent_bits"] < 1.585
     beginning = tmp_path / "beginning.txt"
     beginning.write_text(text.read_text()[:4096])
     call("train", beginning, *options, "--checkpoint", tmp_path / "half")
@@ -39,7 +39,7 @@ def test_train_on_a_file_and_resume_bit_for_bit(text, tmp_path):
 
 def test_progress_and_summary_for_people(text):
     run = call("train", text, "--units", 4, "--cell", "lstm", "--estimator", "bptt")
-    assert "recent bits per character" in run.stderr
+    assert "recent bits" in run.stderr
     assert "TruncatedBPTT" in run.stderr
 
 
@@ -57,7 +57,7 @@ def test_a_trained_learner_writes_text_of_its_alphabet(text, tmp_path):
 
 def test_bytes_are_read_and_written(tmp_path):
     (tmp_path / "b").write_bytes(b"\xff\x00\xfe" * 2000)
-    call("train", tmp_path / "b", "--bytes", "--units", 4, "--json", "--checkpoint", tmp_path / "c")
+    call("train", tmp_path / "b", "--alphabet", "bytes", "--units", 4, "--json", "--checkpoint", tmp_path / "c")
     call("resume", tmp_path / "c", "--json")
     command = [sys.executable, "-m", "nobacktrack", "generate", str(tmp_path / "c"), "--length", "50"]
     written = subprocess.run(command, capture_output=True, check=True).stdout

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import NoReturn
 
 import typer
 
@@ -36,6 +38,15 @@ def main() -> None:
     """Run a command; a mistake in its arguments or data is one line and exit code 2."""
     try:
         app()
-    except (ValueError, FloatingPointError, OSError) as error:
-        sys.stderr.write(f"nobacktrack: {error}\n")
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever was reading has gone: say no more
         sys.exit(2)
+    except OSError as error:
+        _give_up(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except (ValueError, FloatingPointError) as error:
+        _give_up(str(error))
+
+
+def _give_up(message: str) -> NoReturn:
+    sys.stderr.write(f"nobacktrack: {message}\n")
+    sys.exit(2)

@@ -19,7 +19,7 @@ class Scale:
 
     __slots__ = ("count", "mean", "squares")
 
-    def __init__(self, count: int = 0, mean: float = 0.0, squares: float = 0.0):
+    def __init__(self, count: float = 0, mean: float = 0.0, squares: float = 0.0):
         self.count, self.mean, self.squares = count, mean, squares
 
     def add(self, value: float) -> None:

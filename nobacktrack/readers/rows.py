@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,10 +138,10 @@ class RowsReader:
             values = self._values(line)
             if values is None:
                 return math.nan
-            target = values.pop(self.columns.target)
+            inputs, target = values
             if not self.learning:
-                return self._evaluated(values, target)
-            return self.table.learn(values, target, ahead=self.columns.ahead)
+                return self._evaluated(inputs, target)
+            return self.table.learn(inputs, target, ahead=self.columns.ahead)
         except BadItem as error:
             if not self.skip_bad:
                 raise self._bad(str(error)) from None
@@ -159,8 +159,8 @@ class RowsReader:
 
     # --- a line as named values -------------------------------------------------------------------------------------
 
-    def _values(self, line: bytes) -> dict[str, Any] | None:
-        """Inputs and target by name, None for a header or an empty line."""
+    def _values(self, line: bytes) -> tuple[dict[str, Any], Any] | None:
+        """Inputs by name and the target, None for a header or an empty line."""
         try:
             text = line.decode("utf-8-sig" if self.line == 0 else "utf-8").strip("\r\n")
         except UnicodeDecodeError as error:
@@ -172,8 +172,9 @@ class RowsReader:
         named = self._of_csv(text) if self.form == "csv" else self._of_json(text)
         if named is None:
             return None
-        wanted = self._wanted(named)
-        return {name: self._valued(name, named[name]) for name in wanted}
+        inputs = self._inputs(named)
+        row = {name: self._valued(name, named[name]) for name in inputs}
+        return row, self._valued(self.columns.target, named[self.columns.target])
 
     def _of_csv(self, text: str) -> dict[str, Any] | None:
         try:
@@ -209,18 +210,17 @@ class RowsReader:
             if name not in names:
                 raise BadItem(f"there is no column {name!r} among {', '.join(map(repr, names[:20]))}")
 
-    def _wanted(self, named: Mapping[str, Any]) -> list[str]:
+    def _inputs(self, named: Mapping[str, Any]) -> Sequence[str]:
+        """The columns to predict from, once all that is needed is there."""
         header = self.header or []
         inputs = self.columns.inputs or [name for name in header if name != self.columns.target or self.columns.ahead]
-        wanted = list(dict.fromkeys([*inputs, self.columns.target]))
-        missing = [name for name in wanted if name not in named]
+        missing = [name for name in (*inputs, self.columns.target) if name not in named]
         if missing:
             raise BadItem(f"column {missing[0]!r} is missing")
-        if self.columns.inputs is None and self.form == "jsonl":
-            strange = [name for name in named if name not in header]
-            if strange:
-                raise BadItem(f"column {strange[0]!r} was not in the first row; choose columns by --inputs")
-        return wanted
+        strange = [name for name in named if name not in header]
+        if strange and self.columns.inputs is None:
+            raise BadItem(f"column {strange[0]!r} was not in the first row; choose columns by --inputs")
+        return inputs
 
     def _valued(self, name: str, value: Any) -> Any:
         """A value as a number or a word, None where it is missing."""

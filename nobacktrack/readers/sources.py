@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import select
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-PIECE = 1 << 16
+FIRST_PIECE, LARGEST_PIECE = 1 << 12, 1 << 20
+MOMENT = 0.2  # seconds that a piece should take
 PATIENCE = 0.25  # seconds
 
 
@@ -28,11 +30,11 @@ class Source:
         else:
             self.size = None
 
-    def pieces(self, stop: Callable[[], bool], size: int = PIECE) -> Iterator[bytes]:
-        """What comes next; nothing, b"", where nothing came for a moment. It ends with the file, or when told to stop:
-        then nothing has been taken that was not given.
+    def pieces(self, stop: Callable[[], bool]) -> Iterator[bytes]:
+        """What comes next, some at a time; nothing, b"", where nothing came for a moment. It ends with the file, or
+        when told to stop: then nothing has been taken that was not given.
         """
-        handle = self._file.fileno()
+        handle, size = self._file.fileno(), FIRST_PIECE
         while not stop():
             if not self.seekable and not select.select([handle], [], [], PATIENCE)[0]:
                 yield b""
@@ -40,7 +42,11 @@ class Source:
             piece = os.read(handle, size)
             if not piece:
                 return
+            start = time.monotonic()
             yield piece
+            took = time.monotonic() - start
+            if len(piece) == size:  # as many as are learned in a moment, so that a stop is heard
+                size = min(max(int(size * min(MOMENT / max(took, 1e-6), 2.0)), 256), LARGEST_PIECE)
 
 
 def _opened(path: Path) -> BinaryIO:

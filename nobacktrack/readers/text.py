@@ -54,7 +54,7 @@ class TextReader:
         self.counts = np.array(notes.get("counts", [0] * alphabet.capacity), np.int64)
         self.learner, self._engine_name = (learner if learning else _fixed(learner)), engine
         state = state if learning else _fixed_state(self.learner, state)
-        if isinstance(alphabet, Growing) and self.tally.items == 0:
+        if isinstance(alphabet, Growing) and state.steps == 0:
             state = without_symbols(state, alphabet.used)
         self._start(state)
 
@@ -97,34 +97,41 @@ class TextReader:
             "baseline_bits": in_bits(frequencies_nats(self.counts[self.counts > 0])),
         }
 
-    def take(self, raw: bytes) -> np.ndarray:
-        """Learn from all whole characters in what came: the loss of each, in nats."""
-        units = self._units(raw)
-        losses = [np.zeros(0)]
-        while len(units):
-            symbols = self.alphabet.symbols(units)
-            strange = np.flatnonzero(symbols < 0)
-            known = int(strange[0]) if len(strange) else len(units)
-            losses.append(self._learned(symbols[:known], units[:known]))
-            if known < len(units):
-                losses.append(self._met(int(units[known])))
-            units = units[known + 1 :]
+    def take(self, raw: bytes, *, last: bool = False) -> np.ndarray:
+        """Learn from what came: the loss of each character, in nats. What cannot be told yet waits in `rest`; what is
+        bad, and all after it, stays there.
+        """
+        raw, start = self.rest + raw, self.position
+        units, losses = self._units(raw, last), [np.zeros(0)]
+        try:
+            while len(units):
+                symbols = self.alphabet.symbols(units)
+                strange = np.flatnonzero(symbols < 0)
+                known = int(strange[0]) if len(strange) else self._ready(len(units), last)
+                losses.append(self._learned(symbols[:known], units[:known]))
+                if len(strange):
+                    losses.append(self._met(int(units[known])))
+                units = units[known + 1 :] if len(strange) else units[:0]
+        finally:
+            self.rest = raw[self.position - start :]
         return np.concatenate(losses)
 
-    def finish(self) -> None:
-        """The stream has ended: a character that was begun is a bad one."""
-        if self.rest:
-            self._refuse("the text ends in the middle of a character", len(self.rest))
-            self.rest = b""
+    def finish(self) -> np.ndarray:
+        """The stream has ended: take what waits."""
+        return self.take(b"", last=True)
 
-    def _units(self, raw: bytes) -> np.ndarray:
+    def _units(self, raw: bytes, last: bool) -> np.ndarray:
         """Bytes, or code points, a bad byte being one of BAD_BYTES; what may be the beginning of a character waits."""
         if not self.alphabet.text:
             return np.frombuffer(raw, np.uint8)
-        raw = self.rest + raw
-        text, used = codecs.utf_8_decode(raw, "surrogateescape", False)
-        self.rest = raw[used:]
+        text, _ = codecs.utf_8_decode(raw, "surrogateescape", last)
         return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+
+    def _ready(self, count: int, last: bool) -> int:
+        """How many of the characters that came may be learned from now: the reference engine takes whole portions, the
+        same ones wherever the stream was cut, since a step alone is compiled in another way than one in a loop.
+        """
+        return count if last or not isinstance(self.engine, Reference) else count - count % PORTIONS[-2]
 
     def _learned(self, symbols: np.ndarray, units: np.ndarray) -> np.ndarray:
         if not len(symbols):
@@ -141,7 +148,7 @@ class TextReader:
     def _met(self, unit: int) -> np.ndarray:
         """A character that has no symbol, or a bad byte."""
         if unit in BAD_BYTES:
-            self._refuse("not UTF-8 text; --alphabet bytes reads any file", 1)
+            self._refuse("not UTF-8 text, or cut short; --alphabet bytes reads any file", 1)
             return np.zeros(0)
         if not isinstance(self.alphabet, Growing):
             kind = "alphabet of this text" if self.learning else "alphabet that was learned"

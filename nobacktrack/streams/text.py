@@ -18,7 +18,7 @@ def characters(path: str | Path) -> tuple[np.ndarray, str]:
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 text (byte {error.start})") from None
+        raise ValueError(f"{path}: not UTF-8 text (byte {error.start}); read it as bytes") from None
     return symbols_of(text, path)
 
 

@@ -1,0 +1,367 @@
+"""Text, bytes and rows as they come: cut anywhere, the same; growing, and nothing is lost; bad, and it says where."""
+
+import json
+import math
+import warnings
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
+
+import nobacktrack as nbt
+from nobacktrack.growth import enlarged, without_symbols
+from nobacktrack.readers.alphabets import CHARACTERS, Growing, Known, Octets, alphabet_of
+from nobacktrack.readers.features import Classes, Features, Scale
+from nobacktrack.readers.rows import Columns, RowsReader
+from nobacktrack.readers.table import Parts, TableReader
+from nobacktrack.readers.tally import Tally, frequencies_nats
+from nobacktrack.readers.text import TextReader
+
+TEXT = ("Ångström: äé漢字 " + "".join("ab\n"[s] for s in nbt.streams.anbn(1, 4, length=150, seed=0)) + "ÿz").encode()
+
+
+PLAIN = b"abba" * 25
+
+
+def same(one, other):
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
+
+
+def text_reader(alphabet, engine="auto", **options):
+    learner = nbt.Learner(nbt.LeakyRNN(units=4, symbols=alphabet.capacity), nbt.NoBackTrack(), nbt.Kalman())
+    return TextReader(learner, learner.init(0), alphabet, engine=engine, **options)
+
+
+def alphabets():
+    return Octets(), Known("".join(sorted(set(TEXT.decode())))), Growing(capacity=2)
+
+
+@pytest.mark.parametrize("engine", ["fused", "jax"])
+@pytest.mark.parametrize("kind", range(3))
+def test_a_text_may_be_cut_anywhere_and_saved_there(kind, engine, tmp_path):
+    whole = text_reader(alphabets()[kind], engine)
+    losses = np.concatenate([whole.take(TEXT), whole.finish()])
+    cut, found, begin = text_reader(alphabets()[kind], engine), [], 0
+    for end in (1, 3, 40, 41, 97, 130, len(TEXT)):
+        found.append(cut.take(TEXT[begin:end]))
+        nbt.save(tmp_path / "a", cut.learner, cut.state, cut.notes())
+        assert cut.position + len(cut.rest) == end
+        learner, state, notes = nbt.load(tmp_path / "a")
+        cut, begin = TextReader(learner, state, alphabet_of(notes["alphabet"]), engine=engine, notes=notes), end
+    found.append(cut.finish())
+    assert same(cut.state, whole.state)
+    np.testing.assert_array_equal(np.concatenate(found), losses)
+    assert cut.position == whole.position == len(TEXT)
+    assert cut.tally.items == len(losses) == (len(TEXT) if kind == 0 else len(TEXT.decode()))
+    assert cut.tally.mean == pytest.approx(losses.mean(), rel=1e-5)
+    assert alphabet_of(cut.notes()["alphabet"]).described() == whole.alphabet.described()
+
+
+def test_a_growing_alphabet_counts_what_a_new_character_costs():
+    alphabet = Growing(capacity=4)
+    reader = text_reader(alphabet)
+    first = reader.take(b"a")[0]
+    # two symbols have a meaning to begin with: "never seen" alone is predicted, and the name is one of all characters
+    assert first == pytest.approx(math.log(CHARACTERS), rel=1e-6)
+    losses = reader.take(b"aaaab")
+    assert losses[0] < math.log(2) * 1.5
+    assert losses[4] > math.log(CHARACTERS - 1)
+    reader.take(b"cdefghij")
+    assert alphabet.capacity == reader.learner.system.symbols == 16
+    assert alphabet.characters == "abcdefghij"
+    assert alphabet.spelled(np.array([1, 2, 0])) == "ab\ufffd"
+
+
+def test_what_was_learned_stays_when_a_network_grows():
+    for estimator in (nbt.NoBackTrack(rank=2), nbt.RTRL(), nbt.TruncatedBPTT(depth=4), nbt.KFRTRL(), nbt.UORO()):
+        learner = nbt.Learner(nbt.LSTM(units=4, symbols=3), estimator, nbt.Kalman())
+        state, _ = learner.run(learner.init(0), nbt.streams.anbn(1, 4, length=100, seed=0))
+        larger, grown = enlarged(learner, state, symbols=6)
+        for (path, old), new in zip(jax.tree_util.tree_leaves_with_path(state), jax.tree.leaves(grown), strict=True):
+            kept = np.asarray(new)[tuple(slice(size) for size in np.shape(old))]
+            assert kept.tobytes() == np.asarray(old).tobytes(), path
+        np.testing.assert_allclose(larger.predict(grown)[:3], learner.predict(state), rtol=1e-6)
+        assert larger.run(grown, np.array([5, 4, 0, 3]))[1].loss.shape == (4,)
+    full = nbt.Learner(nbt.RNN(units=3, symbols=3), nbt.RTRL(), nbt.Kalman(metric=nbt.Full()))
+    with pytest.raises(ValueError, match="it mixes inputs"):
+        enlarged(full, full.init(0), symbols=4)
+    with pytest.raises(ValueError, match="cannot grow to 2"):
+        enlarged(learner, state, symbols=2)
+
+
+def test_a_network_that_has_grown_has_the_gradient_of_one_that_was_as_large_all_along():
+    """New inputs have no influence, and symbols that are not predicted take nothing from the others."""
+    small = nbt.Learner(nbt.RNN(units=3, symbols=3), nbt.RTRL(), nbt.SGD(0.05))
+    state, _ = small.run(small.init(0), nbt.streams.anbn(1, 3, length=30, seed=1))
+    large, grown = enlarged(small, state, symbols=5)
+    before, after = small.gradient(state, 1), large.gradient(without_symbols(grown, 3), 1)
+    np.testing.assert_allclose(after.theta[..., :7], before.theta, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(after.phi[:3], before.phi, rtol=1e-4, atol=1e-7)
+    assert not np.any(np.asarray(after.theta)[..., 7:])
+    np.testing.assert_allclose(after.phi[3:], 0, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("raw", "message", "skipped"),
+    [
+        (b"ab\xffab", r"byte 2: not UTF-8", 1),
+        ("abéab".encode(), r"byte 2: 'é' is not in the alphabet", 1),
+        (b"ab\xe6\xbc", r"byte 2: not UTF-8 text, or cut short", 2),
+    ],
+)
+def test_bad_text_says_where_or_is_skipped(raw, message, skipped):
+    reader = text_reader(Known("ab"))
+    with pytest.raises(nbt.BadItem, match=message):
+        reader.take(raw, last=True)
+    assert reader.position == 2
+    assert reader.state.steps == 2
+    assert reader.rest == raw[2:]
+    reader = text_reader(Known("ab"), skip_bad=True)
+    reader.take(raw, last=True)
+    assert reader.tally.skipped == skipped
+    assert reader.position == len(raw)
+
+
+def test_evaluation_moves_nothing():
+    alphabet = Growing(capacity=8)
+    trained = text_reader(alphabet)
+    trained.take(PLAIN)
+    before = trained.state
+    frozen = TextReader(trained.learner, before, trained.alphabet, learning=False)
+    frozen.take(PLAIN + "☃".encode(), last=True)
+    assert same(frozen.state.params, before.params)
+    assert frozen.tally.items == len(PLAIN) + 1
+    assert alphabet.characters == "ab"
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+ROWS = [{"u": 0.5 * i % 1.3, "colour": "red" if i % 3 else "blue", "y": float(i % 4)} for i in range(40)]
+CSV = ("u,colour,y\n" + "".join(f"{row['u']},{row['colour']},{row['y']}\n" for row in ROWS)).encode()
+JSONL = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
+
+
+def rows_reader(form="csv", task="regression", columns=None, **options):
+    table = TableReader(task, Parts(units=3))
+    return RowsReader(table, form, columns or Columns("y"), **options)
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+@pytest.mark.parametrize(("form", "raw"), [("csv", CSV), ("jsonl", JSONL)])
+def test_rows_may_be_cut_anywhere_and_saved_there(form, raw, task, tmp_path):
+    whole = rows_reader(form, task)
+    whole.take(raw)
+    cut, begin = rows_reader(form, task), 0
+    for end in (5, 30, 77, 300, len(raw)):
+        cut.take(raw[begin:end])
+        if cut.begun:
+            nbt.save(tmp_path / "a", cut.learner, cut.state, cut.notes())
+            cut = RowsReader.resumed(*nbt.load(tmp_path / "a"))
+        begin = end
+    assert same(cut.state, whole.state)
+    assert cut.notes() == whole.notes()
+    assert cut.tally.targets == 40
+
+
+def test_rows_in_both_formats_are_the_same_rows():
+    one, other = rows_reader("csv"), rows_reader("jsonl")
+    one.take(CSV)
+    other.take(JSONL)
+    assert same(one.state, other.state)
+
+
+@pytest.mark.parametrize(
+    ("form", "line", "message"),
+    [
+        ("csv", b"1,red", "row 3: 2 fields, but the header has 3"),
+        ("csv", b'1,"red,2', "row 3: not CSV, or cut short"),
+        ("csv", b"nan,red,2", "row 3: column 'u': nan is not a finite number"),
+        ("csv", b"red,red,2", "row 3: column 'u': 'red' among numbers"),
+        ("csv", b"1,7,2", "row 3: column 'colour': '7' among words"),
+        ("csv", b"1,red,big", "row 3: column 'y': 'big' among numbers"),
+        ("csv", b"1,\xff\xfe,2", "row 3: byte 2 of the line is not UTF-8"),
+        ("csv", b"1,r\0d,2", "row 3: a zero byte"),
+        ("jsonl", b'{"u": 1, "colour": "red"', "row 2: not JSON, or cut short"),
+        ("jsonl", b'{"u": 1, "y": 2}', "row 2: column 'colour' is missing"),
+        ("jsonl", b'{"u": NaN, "colour": "red", "y": 2}', "row 2: NaN is not a finite number"),
+        ("jsonl", b'{"u": "1", "colour": "red", "y": 2}', "row 2: column 'u': '1' among numbers"),
+        ("jsonl", b'{"u": 1, "colour": 3, "y": 2}', "row 2: column 'colour': 3 among words"),
+        ("jsonl", b'{"u": [1], "colour": "red", "y": 2}', "row 2: column 'u': list is neither"),
+        ("jsonl", b'{"u": 1, "colour": "red", "y": 2, "z": 3}', "row 2: column 'z' was not in the first row"),
+        ("jsonl", b"[1, 2]", "row 2: expected an object"),
+        ("jsonl", b'{"u": 1' + b"0" * 400 + b', "colour": "red", "y": 2}', "row 2: column 'u'"),
+        ("jsonl", b"[" * 100_000, "row 2: not JSON"),
+    ],
+)
+def test_a_bad_row_says_where_and_changes_nothing(form, line, message):
+    good = b"u,colour,y\n1,red,2\n" if form == "csv" else b'{"u": 1, "colour": "red", "y": 2}\n'
+    reader = rows_reader(form)
+    reader.take(good)
+    before, notes = reader.state, json.dumps(reader.notes())
+    with pytest.raises(nbt.BadItem, match=message.replace("[", r"\[")):
+        reader.take(line + b"\n1,red,3\n")
+    assert same(reader.state, before)
+    reader.rest = b""
+    assert json.dumps(reader.notes()) == notes
+    lenient = rows_reader(form, skip_bad=True)
+    lenient.take(good + line + b"\n" + good.split(b"\n")[-2] + b"\n")
+    assert (lenient.tally.skipped, lenient.tally.targets) == (1, 2)
+
+
+def test_a_column_that_is_not_there_a_line_that_does_not_end():
+    with pytest.raises(nbt.BadItem, match="row 1: there is no column 'z' among 'u', 'colour', 'y'"):
+        rows_reader(columns=Columns("z")).take(CSV)
+    with pytest.raises(nbt.BadItem, match="row 1: no end of line in 1048576 bytes"):
+        rows_reader().take(b"x" * (1 << 20) + b"x")
+
+
+def test_a_word_never_seen_is_learned_but_not_evaluated():
+    reader = rows_reader()
+    reader.take(CSV + b"1,green,2\n")
+    assert reader.table.features.knows("colour", "green")
+    learner, state, notes = reader.learner, reader.state, reader.notes()
+    frozen = RowsReader.resumed(learner, state, notes, learning=False)
+    before = frozen.state.params
+    frozen.take(b"1,red,2\n")
+    assert same(frozen.state.params, before)
+    with pytest.raises(nbt.BadItem, match="'pink' was never seen"):
+        frozen.take(b"1,pink,2\n")
+
+
+def test_missing_values_and_targets():
+    reader = rows_reader()
+    losses = reader.take(b"u,colour,y\n1,red,2\n,red,2\n1,,\n\n2,red,1\n")
+    assert np.isnan(losses).tolist() == [True, False, False, True, True, False]
+    assert reader.tally.targets == 3
+
+
+def test_one_step_ahead_is_learned():
+    series = nbt.streams.henon(length=600, seed=0)
+    raw = b"v\n" + b"".join(b"%.6f\n" % value for value in np.ravel(series)[:600])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reader = RowsReader(TableReader("regression", Parts(units=10)), "csv", Columns("v", ("v",), (), True))
+        reader.take(raw)
+    table = reader.table
+    assert table.off < 0.5 * table.off_mean
+
+
+# --- parts ----------------------------------------------------------------------------------------------------------
+
+
+@given(some.lists(some.floats(-1e6, 1e6), min_size=1, max_size=30))
+def test_a_scale_is_the_mean_and_deviation(values):
+    scale = Scale()
+    for value in values:
+        scale.add(value)
+    assert scale.mean == pytest.approx(np.mean(values), abs=1e-6)
+    if np.std(values) > 1e-3:
+        assert scale.deviation == pytest.approx(np.std(values), rel=1e-6)
+    assert Scale(*scale.described()).described() == scale.described()
+    assert abs(scale.within(values[0])) <= 8
+
+
+def test_columns_come_and_go():
+    features = Features()
+    assert not features.learn({"b": 1.0, "a": 2.0})
+    assert features.numbers["a"][0] == 0  # in the order of names, whatever the order of the row
+    assert features.learn({"c": "x", "d": 1, "e": True})
+    assert features.capacity == 8
+    assert features.vector({"c": "x"}).tolist() == [0, 0, 0, 0, 1, 0, 0, 0]  # words after numbers
+    assert features.vector({"c": "unheard", "f": 9.0, "a": None}).tolist() == [0] * 8
+    assert Features.made(features.described()).described() == features.described()
+    before = features.described()
+    with pytest.raises(nbt.BadItem, match="'g': inf is not finite"):
+        features.learn({"new": 1.0, "g": math.inf})
+    assert features.described() == before
+    with pytest.raises(nbt.BadItem, match="neither a number nor a word"):
+        features.learn({"g": [1]})
+
+
+def test_labels_of_any_kind_in_the_order_they_came():
+    classes = Classes()
+    assert [classes.place(label) for label in (True, "x", 3, "x")] == [(0, True), (1, True), (2, True), (1, False)]
+    assert classes.capacity == 4
+    assert Classes(**classes.described()).places == classes.places
+
+
+def test_a_tally_goes_on_and_a_baseline_is_a_code():
+    whole, cut = Tally(), Tally()
+    losses = np.random.default_rng(0).random(500)
+    losses[::7] = np.nan
+    whole.add(losses)
+    for loss in losses[:100]:
+        cut.add_one(loss)
+    cut = Tally(**cut.described())
+    cut.add(losses[100:])
+    assert cut.mean == pytest.approx(whole.mean)
+    assert cut.lately == pytest.approx(whole.lately)
+    # (1/2)(1/4)(3/6) for the counts (1, 2): the product of the Krichevsky-Trofimov estimates
+    assert frequencies_nats(np.array([1, 2])) * 3 == pytest.approx(-math.log(1 / 2 * 1 / 4 * 3 / 6))
+
+
+# --- whatever comes -------------------------------------------------------------------------------------------------
+
+MUTATION = some.tuples(
+    some.integers(0, 10**6), some.sampled_from(["flip", "cut", "drop", "insert"]), some.binary(max_size=4)
+)
+
+
+def mutated(raw, mutations):
+    raw = bytearray(raw)
+    for place, kind, extra in mutations:
+        place %= len(raw) + 1
+        if kind == "cut":
+            del raw[place:]
+        elif kind == "drop":
+            del raw[place : place + 1 + len(extra)]
+        elif kind == "insert":
+            raw[place:place] = extra
+        elif place < len(raw):
+            raw[place] ^= 1 + (extra[0] if extra else 0) % 255
+    return bytes(raw)
+
+
+@pytest.mark.parametrize(("form", "raw"), [("csv", CSV), ("jsonl", JSONL)])
+@given(mutations=some.lists(MUTATION, min_size=1, max_size=3))
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+def test_a_mutated_stream_is_read_or_refused_with_its_row(form, raw, mutations):
+    reader, said = rows_reader(form), None
+    try:
+        reader.take(mutated(raw, mutations))
+        reader.finish()
+    except nbt.BadItem as error:
+        said = str(error)
+    assert said is None or f"row {reader.line + 1}: " in said
+    if reader.begun:
+        assert all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(reader.state))
+
+
+@pytest.fixture(scope="module")
+def checkpoint_bytes(tmp_path_factory):
+    path = tmp_path_factory.mktemp("fuzz") / "a"
+    reader = rows_reader()
+    reader.take(CSV)
+    nbt.save(path, reader.learner, reader.state, reader.notes())
+    return path, path.read_bytes(), nbt.load(path)
+
+
+@given(mutations=some.lists(MUTATION, min_size=1, max_size=3))
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+def test_a_mutated_checkpoint_is_refused_or_the_same(checkpoint_bytes, mutations):
+    path, whole, (learner, state, notes) = checkpoint_bytes
+    path.with_name("b").write_bytes(mutated(whole, mutations))
+    found, said = None, ""
+    try:
+        found = nbt.load(path.with_name("b"))
+    except ValueError as error:
+        said = str(error)
+    assert (found is None) == ("b: " in said)
+    assert found is None or (found.learner == learner and found.notes == notes and same(found.state, state))
