@@ -98,7 +98,7 @@ def train(
     ] = False,
     skip_bad: SkipBad = False,
     cell: Annotated[
-        Cell | None, typer.Option(help="The network: leaky for text, gru for rows.", rich_help_panel="The learner")
+        Cell | None, typer.Option(help="The network: leaky for text, lstm for rows.", rich_help_panel="The learner")
     ] = None,
     units: Annotated[int, typer.Option(min=1, help="Units of the network.", rich_help_panel="The learner")] = 20,
     estimator: Annotated[
@@ -137,7 +137,7 @@ def train(
         from ..readers.table import Parts, TableReader
 
         columns = Columns(target, _names(inputs), _names(words) or (), ahead)
-        parts = Parts(cell or Cell.gru, units, estimator, update, seed)
+        parts = Parts(cell or Cell.lstm, units, estimator, update, seed)
         _ = estimator_of(estimator), update_of(update)  # refused before the first row, not after it
         reader = RowsReader(TableReader(task, parts), form, columns, skip_bad=skip_bad)
     notes = {"stream": stream}

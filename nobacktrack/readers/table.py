@@ -25,7 +25,7 @@ TASKS = ("regression", "classification")
 class Parts(NamedTuple):
     """What the network is made of, by name."""
 
-    cell: str = "gru"
+    cell: str = "lstm"
     units: int = 20
     estimator: str = "nobacktrack"
     update: str = "kalman"
