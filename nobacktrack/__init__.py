@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from . import baselines, checks, hmm, reduction, streams
+    from . import baselines, checks, files, hmm, reduction, streams
     from .checkpoint import load, save
     from .configuration import inverse_sqrt
     from .diagnostics import diagnose
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         euler,
         heun,
     )
+    from .together import Together
     from .updates import (
         SGD,
         BlockDiagonal,
@@ -106,6 +107,7 @@ _MODULES = {
         "euler",
         "heun",
     ),
+    "together": ("Together",),
     "updates": (
         "SGD",
         "BlockDiagonal",
@@ -120,7 +122,7 @@ _MODULES = {
     ),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
-_SUBMODULES = ("baselines", "checks", "hmm", "reduction", "streams")
+_SUBMODULES = ("baselines", "checks", "files", "hmm", "reduction", "streams")
 
 __all__ = [
     "ARTBP",
@@ -175,12 +177,14 @@ __all__ = [
     "Stack",
     "State",
     "System",
+    "Together",
     "TruncatedBPTT",
     "Unscaled",
     "baselines",
     "checks",
     "diagnose",
     "euler",
+    "files",
     "generate",
     "heun",
     "hmm",

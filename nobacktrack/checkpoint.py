@@ -28,6 +28,7 @@ from . import (
     norms,
     protocol,
     systems,
+    together,
     updates,
 )
 from .estimators import artbp, bptt, diagonal, kronecker, nobacktrack, uoro
@@ -59,7 +60,7 @@ _RECORDS = (
 )
 _CONFIGURATIONS = (
     *(learner.Learner, learner.Apart, configuration.InverseSqrt, norms.EuclideanNorms),
-    *(hmm.HMM, hmm.OnlineEM),
+    *(hmm.HMM, hmm.OnlineEM, together.Together),
     *(norms.MetricNorms, norms.InvariantNorms, norms.ForesightNorms, norms.GramianNorms, norms.Unscaled),
     *(vars(module)[name] for module in (systems, estimators, updates) for name in module.__all__ if name[0].isupper()),
 )
@@ -237,20 +238,29 @@ def _rebuilt(skeleton: Any, arrays: dict[str, np.ndarray], path: Any, learner: V
 
 def _expect_fit(learner: Verbs, state: State, path: Any) -> None:
     """Refuse a state that another learner made."""
-    point = protocol.Point(state.params, state.h, state.params.fixed.x)
     try:
-        influence = jax.eval_shape(lambda point: learner.estimator.init(learner.system, point), point)
+        if isinstance(learner, together.Together):
+            dtype = jax.tree.leaves(state.h)[0].dtype
+            fresh = jax.eval_shape(lambda: learner.init(0, dtype=dtype))
+            mine, influence = (fresh.params.theta, fresh.params.phi, fresh.h), fresh.influence
+        else:
+            point = protocol.Point(state.params, state.h, state.params.fixed.x)
+            influence = jax.eval_shape(lambda point: learner.estimator.init(learner.system, point), point)
+            mine = _own(learner, state)
         guards.expect_like(state.influence, influence, "the influence saved", "the learner's")
-        if not isinstance(learner.system, System):
-            params, h = jax.eval_shape(
-                lambda: learner.system.init(jax.random.key(0), jax.tree.leaves(state.h)[0].dtype)
-            )
-            mine = (params.theta, params.phi, h)
-            guards.expect_like(
-                (state.params.theta, state.params.phi, state.h), mine, "(theta, phi, h) saved", "the learner's"
-            )
+        saved = state.params.theta, state.params.phi, state.h
+        guards.expect_like(saved, mine, "(theta, phi, h) saved", "the learner's")
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: made by another learner than {learner}: {error}") from None
+
+
+def _own(learner: Verbs, state: State) -> tuple[Any, ...]:
+    """The shapes of theta, phi and h that a learner has: those of the state, where they are the user's own."""
+    if isinstance(learner.system, System):
+        return state.params.theta, state.params.phi, state.h
+    dtype = jax.tree.leaves(state.h)[0].dtype
+    params, h = jax.eval_shape(lambda: learner.system.init(jax.random.key(0), dtype))
+    return params.theta, params.phi, h
 
 
 def _grown(skeleton: Any, arrays: dict[str, np.ndarray], path: Any) -> Tree:

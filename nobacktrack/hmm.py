@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int8
 
 from . import draws as random
 from .configuration import as_rate, at_least, configuration, rate_at, set_field, static
-from .learner import Apart, Verbs
+from .learner import Apart, Verbs, expect_one_stream
 from .protocol import Fixed, Info, Moves, Params, Point, State, Tree
 from .reduction import balance
 from .systems.spaces import Symbols, Vectors
@@ -341,8 +341,9 @@ class OnlineEM(Verbs):
         influence = self.estimator.init(self.hmm, Point(params, start, x))
         return State(params, start, influence, Moves((), ()), random.words_of(key), random.zero())
 
-    def reset(self, state: State) -> State:
+    def reset(self, state: State, where: Any = None) -> State:
         """A new episode: the belief as it was at the start, the statistics stay."""
+        expect_one_stream(where)
         return state._replace(h=state.params.fixed.h0, influence=self.estimator.forget(state.influence))
 
     def predicted(self, state: State) -> Tree:

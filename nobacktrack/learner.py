@@ -108,8 +108,8 @@ class Verbs(ABC):
         """The random draws of the advance at time t."""
 
     @abstractmethod
-    def reset(self, state: State) -> State:
-        """A new episode: h as it was at the start; what was learned stays."""
+    def reset(self, state: State, where: Any = None) -> State:
+        """A new episode: h as it was at the start; what was learned stays. `where`: on which of several streams."""
 
     def predict(self, state: State) -> Tree:
         """y_hat, the prediction of the next target."""
@@ -219,8 +219,9 @@ class Learner(Verbs):
         """What observe would follow, moving nothing: Params(dl/dtheta, dl/dphi)."""
         return _gradient(self, state, checked(self.system.target_space, y, "y", state))
 
-    def reset(self, state: State) -> State:
+    def reset(self, state: State, where: Any = None) -> State:
         """A new episode: h as it was at the start, no influence; what was learned stays."""
+        expect_one_stream(where)
         return state._replace(h=state.params.fixed.h0, influence=self.estimator.forget(state.influence))
 
     # --- the algorithm, for engines: pure, no checks ----------------------------------------------------------------
@@ -287,6 +288,12 @@ class Learner(Verbs):
     def draw(self, state: State, t: Array) -> Tree:
         """The random draws of the advance at time t."""
         return self.estimator.draw(self.system, state.h, state.key, t)
+
+
+def expect_one_stream(where: Any) -> None:
+    """Refuse to begin an episode on some of several streams where there is one."""
+    if where is not None:
+        raise ValueError("where: there is one stream; nbt.Together(learner, streams=...) has several")
 
 
 @jax.jit

@@ -94,9 +94,9 @@ class Live:
         self._steps.advance(x)
         return math.nan if y is None else self._steps.observe(y)
 
-    def reset(self) -> None:
-        """A new episode: h as it was at the start; what was learned stays."""
-        self._steps.become(self.learner.reset(self.state))
+    def reset(self, where: Any = None) -> None:
+        """A new episode: h as it was at the start; what was learned stays. `where`: on which of several streams."""
+        self._steps.become(self.learner.reset(self.state, where))
 
     def save(self, path: str | Path, notes: dict[str, Any] | None = None) -> None:
         """Write a checkpoint, atomically (`nbt.save`)."""

@@ -86,6 +86,9 @@ class Evidence(NamedTuple):
     gradient: Tree
     pull: Callable[[Tree], Tree]
     fisher_root: Callable[[], Tree]  # cotangents r_k on y_hat, stacked, with sum_k r_k r_k^T the Fisher matrix of y_hat
+    single: Tree = (
+        None  # g_k whose outer products stand for that of the gradient, stacked, where it is a mean of several
+    )
 
 
 class Layout(NamedTuple):

@@ -236,7 +236,7 @@ def test_live_goes_on_after_the_state_was_taken():
         assert live.state.steps == live.t  # between the two verbs: nothing is owed to w
         live.advance(y)
         assert live.state.steps == live.t
-        other.step(y)
+        other.learn(y)
     assert distance(other.state, live.state) < 1e-10
 
 

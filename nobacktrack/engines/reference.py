@@ -53,7 +53,9 @@ def scan(learner: Verbs, state: State, chunk: Chunk) -> tuple[State, Info]:
 
 def step(learner: Verbs, state: State, item: Chunk, draws: Tree) -> tuple[State, Info]:
     """One item: a value is the target, then the input; a pair is the input, then its target."""
-    if item.reset is not None:
+    if item.reset is not None and jnp.ndim(item.reset):
+        state = learner.reset(state, item.reset)  # of several streams, those that begin anew
+    elif item.reset is not None:
         state = jax.lax.cond(item.reset, learner.reset, lambda state: state, state)
     if isinstance(item, Series):
         state, info = learner.observed(state, item.values, state)

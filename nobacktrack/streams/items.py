@@ -79,13 +79,13 @@ def checked(chunk: Chunk, system: Any) -> Chunk:
         return _checked_pairs(chunk, system)
     values = system.input_space.check(chunk.values, "stream", many=True)
     system.target_space.check(chunk.values, "stream", many=True)
-    return Series(values, _flags(chunk.reset, length(values), "reset"))
+    return Series(values, _resets(chunk.reset, length(values), system))
 
 
 def _checked_pairs(chunk: Pairs, system: Any) -> Pairs:
     x = system.input_space.check(chunk.x, "x", many=True)
     count = length((x, chunk.y))
-    reset, seen = _flags(chunk.reset, count, "reset"), _flags(chunk.seen, count, "seen")
+    reset, seen = _resets(chunk.reset, count, system), _flags(chunk.seen, count, "seen")
     if chunk.y is None or (seen is not None and not seen.any()):
         return Pairs(x, None, None, reset)
     present = chunk.y if seen is None else jax.tree.map(lambda leaf: _filled(np.asarray(leaf), seen), chunk.y)
@@ -100,6 +100,17 @@ def _filled(values: np.ndarray, seen: np.ndarray) -> np.ndarray:
     if len(values) != len(seen):
         raise BadItem(f"y: {len(values)} targets, but `seen` has {len(seen)}")
     return np.where(seen.reshape(-1, *(1,) * (values.ndim - 1)), values, values[np.argmax(seen)][None])
+
+
+def _resets(flags: Any, count: int, system: Any) -> np.ndarray | None:
+    """Where episodes begin: a flag an item, or, of several streams, one for each."""
+    streams = getattr(system, "streams", None)
+    if streams is None or flags is None or np.ndim(flags) == 1:
+        return _flags(flags, count, "reset")
+    flags = np.asarray(flags)
+    if flags.dtype != bool or flags.shape != (count, streams):
+        raise BadItem(f"reset: expected booleans of shape {(count, streams)}, got {flags.shape} and {flags.dtype}")
+    return flags
 
 
 def _flags(flags: Any, count: int, name: str) -> np.ndarray | None:

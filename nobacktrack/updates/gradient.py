@@ -83,7 +83,10 @@ class Frozen:
     def apply(self, state: Tree, params: Tree, evidence: Evidence, t: Float[Array, ""]) -> tuple[Tree, Tree]:
         if self.update is None:
             return state, params
-        free = Evidence(self._free(evidence.gradient), lambda c: self._free(evidence.pull(c)), evidence.fisher_root)
+        single = None if evidence.single is None else jax.vmap(self._free)(evidence.single)
+        free = Evidence(
+            self._free(evidence.gradient), lambda c: self._free(evidence.pull(c)), evidence.fisher_root, single
+        )
         state, moved = self.update.apply(state, params, free, t)
         return state, jax.tree.map(jnp.where, jax.tree.broadcast(self.where, params), params, moved)
 

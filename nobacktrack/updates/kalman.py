@@ -43,6 +43,8 @@ class OuterProduct:
 
     def vectors(self, evidence: Evidence) -> Tree:
         """The g_k of which J gets the outer products."""
+        if evidence.single is not None:
+            return evidence.single
         return jax.tree.map(lambda leaf: leaf[None], evidence.gradient)
 
 
