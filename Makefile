@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-all lint types check clean
+.PHONY: install demo test test-all lint types check docs clean
 
 install: $(STAMP)
 
@@ -38,6 +38,14 @@ types: install
 	$(BIN)/pyright
 
 check: lint types test
+
+# The reference, from docstrings, in out/reference/index.html.
+REFERENCE := nobacktrack learner systems estimators updates norms engines live together checkpoint generation growth \
+	streams readers.text readers.table readers.rows adapters.river adapters.sklearn diagnostics checks hmm errors
+
+docs: install
+	$(BIN)/pdoc --no-show-source --output-directory out/reference \
+		$(patsubst nobacktrack.nobacktrack,nobacktrack,$(addprefix nobacktrack.,$(REFERENCE))) 2> out/reference.log
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache

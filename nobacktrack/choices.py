@@ -17,7 +17,10 @@ ESTIMATORS = (
     "immediate, rtrl, bptt[:depth], sliding[:depth], artbp[:depth]; the first three with +gramian, +foresight or "
     "+euclidean norms"
 )
-UPDATES = "kalman[:decay[:prior]], sgd[:rate] (decay and rate over sqrt t), adam[:rate]"
+UPDATES = (
+    "kalman[:decay[:prior]], sgd[:rate] (decay and rate over sqrt t), adam[:rate]; for streams that change, "
+    "kalman-steady[:decay[:prior]], sgd-steady[:rate] (as they are)"
+)
 STREAMS = "a text file, anbn[:k-l], brackets[:s-r-m], copy[:symbols-delay], music"
 
 
@@ -90,14 +93,16 @@ def update_of(text: str) -> Any:
         numbers = [float(number) for number in given]
     except ValueError:
         raise ValueError(f"update: {text!r}; {':'.join(given)!r} is not a number") from None
-    if name not in ("kalman", "sgd", "adam") or len(numbers) > (2 if name == "kalman" else 1):
+    kind, _, steady = name.partition("-")
+    if kind not in ("kalman", "sgd", "adam") or len(numbers) > (2 if kind == "kalman" else 1):
         raise ValueError(f"update: {text!r} is none of {UPDATES}")
-    if name == "kalman":
-        prior = numbers[1] if len(numbers) > 1 else None
-        return nbt.Kalman(decay=nbt.inverse_sqrt(numbers[0] if numbers else 0.1), prior=prior)
-    if name == "sgd":
-        return nbt.SGD(nbt.inverse_sqrt(numbers[0] if numbers else 0.1))
-    return nbt.Optax(optax.adam(numbers[0] if numbers else 1e-3))
+    if steady and (steady != "steady" or kind == "adam"):
+        raise ValueError(f"update: {text!r} is none of {UPDATES}")
+    if kind == "adam":
+        return nbt.Optax(optax.adam(numbers[0] if numbers else 1e-3))
+    first = numbers[0] if numbers else {"kalman": 1e-4, "sgd": 0.01}[kind] if steady else 0.1
+    pace = first if steady else nbt.inverse_sqrt(first)
+    return nbt.SGD(pace) if kind == "sgd" else nbt.Kalman(decay=pace, prior=numbers[1] if len(numbers) > 1 else None)
 
 
 class Source(NamedTuple):

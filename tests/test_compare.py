@@ -101,3 +101,12 @@ def test_streams_have_names(tmp_path):
     assert choices.stream_of(str(tmp_path / "text")).length == 6
     with pytest.raises(ValueError, match="takes 2 numbers"):
         choices.stream_of("anbn:1")
+
+
+def test_updates_that_do_not_slow_down():
+    assert choices.update_of("kalman-steady") == nbt.Kalman(decay=1e-4)
+    assert choices.update_of("kalman-steady:0.001:5") == nbt.Kalman(decay=1e-3, prior=5.0)
+    assert choices.update_of("sgd-steady:0.02") == nbt.SGD(0.02)
+    for name in ("adam-steady", "kalman-slow", "kalman:1:2:3"):
+        with pytest.raises(ValueError, match="is none of"):
+            choices.update_of(name)

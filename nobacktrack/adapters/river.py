@@ -22,9 +22,9 @@ class _Recurrent(base.Estimator):
     def __init__(
         self,
         units: int = 20,
-        cell: str = "lstm",
+        cell: str = "rnn",
         estimator: str = "nobacktrack",
-        update: str = "kalman",
+        update: str = "kalman:0.1:5",
         seed: int = 0,
     ):
         self.units, self.cell, self.estimator, self.update, self.seed = units, cell, estimator, update, seed

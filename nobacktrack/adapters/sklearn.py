@@ -26,9 +26,9 @@ class _Recurrent(BaseEstimator):
     def __init__(
         self,
         units: int = 20,
-        cell: str = "lstm",
+        cell: str = "rnn",
         estimator: str = "nobacktrack",
-        update: str = "kalman",
+        update: str = "kalman:0.1:5",
         seed: int = 0,
         passes: int = 10,
     ):

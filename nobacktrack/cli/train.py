@@ -98,15 +98,19 @@ def train(
     ] = False,
     skip_bad: SkipBad = False,
     cell: Annotated[
-        Cell | None, typer.Option(help="The network: leaky for text, lstm for rows.", rich_help_panel="The learner")
+        Cell | None, typer.Option(help="The network: leaky for text, rnn for rows.", rich_help_panel="The learner")
     ] = None,
     units: Annotated[int, typer.Option(min=1, help="Units of the network.", rich_help_panel="The learner")] = 20,
     estimator: Annotated[
         str, typer.Option(help=f"How the gradient is estimated: {ESTIMATORS}.", rich_help_panel="The learner")
     ] = "nobacktrack",
     update: Annotated[
-        str, typer.Option(help=f"How the parameters move: {UPDATES}.", rich_help_panel="The learner")
-    ] = "kalman",
+        str | None,
+        typer.Option(
+            help=f"How the parameters move: {UPDATES}. kalman for text, kalman:0.1:5 for rows.",
+            rich_help_panel="The learner",
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option(help="Seed of the initial weights and of the signs.", rich_help_panel="The learner")
     ] = 0,
@@ -129,7 +133,9 @@ def train(
     if form == Form.text:
         if target or inputs or words:
             raise ValueError(f"{stream}: columns are those of rows; add --format csv or jsonl")
-        reader = _text_reader(stream, alphabet, cell or Cell.leaky, units, estimator, update, seed, engine, skip_bad)
+        reader = _text_reader(
+            stream, alphabet, cell or Cell.leaky, units, estimator, update or "kalman", seed, engine, skip_bad
+        )
     else:
         if target is None:
             raise ValueError(f"{stream}: rows need --target, the column to predict")
@@ -137,8 +143,8 @@ def train(
         from ..readers.table import Parts, TableReader
 
         columns = Columns(target, _names(inputs), _names(words) or (), ahead)
-        parts = Parts(cell or Cell.lstm, units, estimator, update, seed)
-        _ = estimator_of(estimator), update_of(update)  # refused before the first row, not after it
+        parts = Parts(cell or Cell.rnn, units, estimator, update or "kalman:0.1:5", seed)
+        _ = estimator_of(estimator), update_of(parts.update)  # refused before the first row, not after it
         reader = RowsReader(TableReader(task, parts), form, columns, skip_bad=skip_bad)
     notes = {"stream": stream}
     logs = logs_of(log, tensorboard)

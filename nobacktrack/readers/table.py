@@ -25,10 +25,10 @@ TASKS = ("regression", "classification")
 class Parts(NamedTuple):
     """What the network is made of, by name."""
 
-    cell: str = "lstm"
+    cell: str = "rnn"
     units: int = 20
     estimator: str = "nobacktrack"
-    update: str = "kalman"
+    update: str = "kalman:0.1:5"
     seed: int = 0
 
 

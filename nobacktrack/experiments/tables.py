@@ -1,0 +1,150 @@
+"""River's own streams, predicted row by row and then learned from: our models beside a linear one, a Hoeffding tree
+and an echo state network.
+
+    python -m nobacktrack.experiments.tables --seeds 5
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import itertools
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from reservoirpy.nodes import RLS, Reservoir
+from rich.console import Console
+from rich.table import Table
+from river import base, compose, datasets, linear_model, multiclass, preprocessing, tree
+
+from ..adapters.river import RecurrentClassifier, RecurrentRegressor
+from ..readers.features import Classes, Features, Scale
+
+STREAMS: dict[str, tuple[Callable[[], Any], str]] = {
+    "TrumpApproval": (datasets.TrumpApproval, "regression"),
+    "WaterFlow": (datasets.WaterFlow, "regression"),
+    "AirlinePassengers": (datasets.AirlinePassengers, "regression"),
+    "ChickWeights": (datasets.ChickWeights, "regression"),
+    "SP500Stocks": (datasets.SP500Stocks, "regression"),
+    "Phishing": (datasets.Phishing, "classification"),
+    "Bananas": (datasets.Bananas, "classification"),
+    "ImageSegments": (datasets.ImageSegments, "classification"),
+    "Shuttle": (datasets.Shuttle, "classification"),
+}
+MOST_ROWS = 10_000
+
+
+class EchoState:
+    """A reservoir that is not trained, and a readout by recursive least squares, online (reservoirpy)."""
+
+    def __init__(self, task: str, seed: int, units: int = 100):
+        self.task = task
+        self.features, self.scale, self.classes = Features(), Scale(), Classes()
+        self.reservoir = Reservoir(units, lr=0.5, sr=0.9, input_scaling=0.5, seed=seed, input_dim=32)
+        self.readout = RLS(alpha=1e-3, input_dim=units, output_dim=8)
+        self.last: np.ndarray | None = None
+        self.readout.initialize(np.zeros((1, units)), np.zeros((1, 8)))
+
+    def predict_one(self, x: Any) -> Any:
+        self.features.learn(x)
+        self.last = self.reservoir.step(np.pad(self.features.vector(x), (0, 32 - self.features.capacity)))
+        out = self.readout.step(self.last)
+        if self.task == "regression":
+            return self.scale.out(float(out[0]))
+        labels = list(self.classes.places)
+        return labels[int(np.argmax(out[: len(labels)]))] if labels else None
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        assert self.last is not None
+        target = np.zeros((1, 8))
+        if self.task == "regression":
+            self.scale.add(y)
+            target[0, 0] = self.scale.within(y)
+        else:
+            target[0, self.classes.place(y)[0]] = 1
+        self.readout.partial_fit(self.last[None], target)
+
+
+def models(task: str) -> dict[str, Callable[[int], Any]]:
+    """What is compared, by seed."""
+    words = compose.SelectType(str) | preprocessing.OneHotEncoder()
+    scaled = lambda model: (compose.SelectType(float, int) | preprocessing.StandardScaler()) + words | model  # noqa: E731
+    if task == "regression":
+        return {
+            "recurrent (ours)": lambda seed: RecurrentRegressor(seed=seed),
+            "linear": lambda seed: scaled(linear_model.LinearRegression()),
+            "Hoeffding tree": lambda seed: scaled(tree.HoeffdingTreeRegressor()),
+            "echo state": lambda seed: EchoState(task, seed),
+        }
+    logistic = multiclass.OneVsRestClassifier(linear_model.LogisticRegression())
+    return {
+        "recurrent (ours)": lambda seed: RecurrentClassifier(seed=seed),
+        "linear": lambda seed: scaled(logistic.clone()),
+        "Hoeffding tree": lambda seed: scaled(tree.HoeffdingTreeClassifier()),
+        "echo state": lambda seed: EchoState(task, seed),
+    }
+
+
+def rows(name: str) -> Iterator[tuple[base.typing.FeatureName, Any]]:
+    """Rows of a stream for all models alike: dates left out, and the target of the row before as a feature, where
+    there is time in it.
+    """
+    last: Any = None
+    for x, y in itertools.islice(STREAMS[name][0](), MOST_ROWS):
+        row = {key: value for key, value in x.items() if not isinstance(value, datetime.datetime)}
+        if name in ("WaterFlow", "AirlinePassengers"):
+            row["last"] = 0.0 if last is None else last
+        last = y
+        yield row, y  # type: ignore[misc]
+
+
+def score(name: str, make: Callable[[int], Any], seed: int) -> tuple[float, float]:
+    """Mean absolute error, or share of right labels, of predictions before learning; microseconds of `learn_one` once
+    it is warm.
+    """
+    task, model = STREAMS[name][1], make(seed)
+    total, count, spent, timed = 0.0, 0, 0.0, 0
+    data = list(rows(name))
+    for i, (x, y) in enumerate(data):
+        guess = model.predict_one(x)
+        total += abs(guess - y) if task == "regression" else guess == y
+        count += 1
+        start = time.perf_counter()
+        model.learn_one(x, y)
+        if i >= len(data) // 2:
+            spent, timed = spent + time.perf_counter() - start, timed + 1
+    return total / count, spent / timed * 1e6
+
+
+def table(seeds: int, only: list[str]) -> Table:
+    """All models on all streams."""
+    names = ["recurrent (ours)", "linear", "Hoeffding tree", "echo state"]
+    shown = Table("stream", "rows", "measure", *names, title=f"{seeds} seeds, mean (s.e.); us of learn_one below")
+    for name in only:
+        task = STREAMS[name][1]
+        cells, times = [], []
+        for make in models(task).values():
+            found = np.array([score(name, make, seed) for seed in range(seeds)])
+            error = found[:, 0].std(ddof=1) / seeds**0.5 if seeds > 1 else 0.0
+            cells.append(f"{found[:, 0].mean():.3f} ({error:.3f})" if error else f"{found[:, 0].mean():.3f}")
+            times.append(f"{np.median(found[:, 1]):.0f}")
+        measure = "mean absolute error" if task == "regression" else "share right"
+        shown.add_row(name, f"{sum(1 for _ in rows(name)):,}", measure, *cells)
+        shown.add_row("", "", "us", *times)
+    return shown
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--streams", default=",".join(STREAMS))
+    chosen = parser.parse_args()
+    Console(width=140).print(table(chosen.seeds, chosen.streams.split(",")))
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
