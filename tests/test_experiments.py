@@ -12,11 +12,14 @@ from nobacktrack.experiments import (
     balancing,
     cells,
     continuous,
+    drift,
+    fuzz,
     hidden_markov,
     kalman,
     pendulum,
     rescaling,
     series,
+    tables,
     trials,
 )
 
@@ -142,3 +145,31 @@ def test_series_are_scored_by_squared_error_over_variance(tmp_path, monkeypatch)
     monkeypatch.setattr("sys.argv", ["series", "--seeds", "2", "--steps", "100", "--units", "3", "--out", str(out)])
     series.main()
     assert all(len(errors) == 2 and np.isfinite(errors).all() for errors in json.loads(out.read_text()).values())
+
+
+def test_a_stream_that_changes(tmp_path, capsys, monkeypatch):
+    options = ["drift", "--length", "10000", "--seeds", "2", "--out", str(tmp_path / "d.png")]
+    monkeypatch.setattr("sys.argv", options)
+    drift.main()
+    assert "Kalman, 0.0001" in capsys.readouterr().out
+    assert (tmp_path / "d.png").stat().st_size > 10_000
+    whole = drift.stream(1000, 0)
+    assert len(whole) == 5000
+    assert np.array_equal(whole[1000:2000], nbt.streams.anbn(1, 32, length=1000, seed=1))
+
+
+def test_models_on_the_streams_of_river(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["tables", "--seeds", "1", "--streams", "AirlinePassengers"])
+    tables.main()
+    assert "AirlinePassengers" in capsys.readouterr().out
+    first, second = list(tables.rows("AirlinePassengers"))[:2]
+    assert first == ({"last": 0.0}, 112)
+    assert second == ({"last": 112}, 118)
+
+
+def test_mutations_are_counted(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["fuzz", "--count", "20"])
+    fuzz.main()
+    found = json.loads(capsys.readouterr().out)
+    assert sum(count for name, count in found.items() if name.startswith("checkpoint")) == 20
+    assert sum(count for name, count in found.items() if name.startswith("stream")) == 20

@@ -13,6 +13,7 @@ from typing import BinaryIO
 FIRST_PIECE, LARGEST_PIECE = 1 << 12, 1 << 20
 MOMENT = 0.2  # seconds that a piece should take
 PATIENCE = 0.25  # seconds
+MOST_IN_A_PIPE = 1 << 20  # bytes: more than this is still being written
 
 
 class Source:
@@ -32,14 +33,14 @@ class Source:
 
     def pieces(self, stop: Callable[[], bool]) -> Iterator[bytes]:
         """What comes next, some at a time; nothing, b"", where nothing came for a moment. It ends with the file, or
-        when told to stop: then nothing has been taken that was not given.
+        when told to stop, with what lies in the pipe by then: that would be lost.
         """
-        handle, size = self._file.fileno(), FIRST_PIECE
+        size = FIRST_PIECE
         while not stop():
-            if not self.seekable and not select.select([handle], [], [], PATIENCE)[0]:
+            if not self._waits(PATIENCE):
                 yield b""
                 continue
-            piece = os.read(handle, size)
+            piece = os.read(self._file.fileno(), size)
             if not piece:
                 return
             start = time.monotonic()
@@ -47,6 +48,14 @@ class Source:
             took = time.monotonic() - start
             if len(piece) == size:  # as many as are learned in a moment, so that a stop is heard
                 size = min(max(int(size * min(MOMENT / max(took, 1e-6), 2.0)), 256), LARGEST_PIECE)
+        left = 0 if self.seekable else MOST_IN_A_PIPE
+        while left > 0 and self._waits(0.0) and (piece := os.read(self._file.fileno(), min(left, FIRST_PIECE))):
+            left -= len(piece)
+            yield piece
+
+    def _waits(self, seconds: float) -> bool:
+        """Whether there is something to read, or the end, within so many seconds."""
+        return self.seekable or bool(select.select([self._file.fileno()], [], [], seconds)[0])
 
 
 def _opened(path: Path) -> BinaryIO:
