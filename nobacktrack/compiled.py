@@ -43,7 +43,7 @@ def cache_folder(sources: Path) -> Path:
 
 
 @functools.cache
-def _writable(sources: Path) -> bool:
+def kept(sources: Path) -> bool:
     """Whether compiled kernels can be kept; said once where they cannot."""
     try:
         cache_folder(sources).mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def inlined(function: Callable[..., Any]) -> Any:
 def entry(function: Callable[..., Any]) -> Any:
     """What Python calls: compiled at the first call with each type of numbers, and kept on disk."""
     sources = Path(inspect.getfile(function)).parent
-    keep, before = _writable(sources), _config.CACHE_DIR
+    keep, before = kept(sources), _config.CACHE_DIR
     if keep:
         _config.CACHE_DIR = str(cache_folder(sources))
     try:

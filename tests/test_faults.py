@@ -71,7 +71,9 @@ def test_a_full_disk_leaves_the_last_checkpoint(text, tmp_path):
     learner = nbt.Learner(nbt.RNN(units=3, symbols=3), nbt.NoBackTrack(), nbt.Kalman())
     nbt.save(kept, learner, learner.init(0))
     before = kept.read_bytes()
-    train = " ".join([*COMMAND, "train", str(text), "--units", "40", "--checkpoint", str(kept), "--json"])
+    train = " ".join(
+        [*COMMAND, "train", str(text), "--units", "40", "--checkpoint", str(kept), "--overwrite", "--json"]
+    )
     run = subprocess.run(["bash", "-c", f"ulimit -f 16; {train}"], capture_output=True, text=True)
     assert run.returncode == 2, run.stderr
     assert len(run.stderr.strip().splitlines()) == 1
@@ -79,6 +81,24 @@ def test_a_full_disk_leaves_the_last_checkpoint(text, tmp_path):
     assert kept.read_bytes() == before
     assert checkpoint.inspect(kept)["t"] == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == [".a.lock", "a", "text.txt"]
+
+
+def test_a_checkpoint_is_not_lost_to_a_second_run(text, tmp_path):
+    train = [*COMMAND, "train", str(text), "--units", "3", "--json", "--checkpoint"]
+    subprocess.run([*train, str(tmp_path / "a")], check=True, capture_output=True)
+    before = (tmp_path / "a").read_bytes()
+    again = subprocess.run([*train, str(tmp_path / "a")], capture_output=True, text=True)
+    assert again.returncode == 2
+    assert "goes on, --overwrite begins anew" in again.stderr
+    assert (tmp_path / "a").read_bytes() == before
+    for wrong, message in (
+        (tmp_path, "a folder; a checkpoint is a file"),
+        (tmp_path / "b" / "c", "there is no folder"),
+    ):
+        run = subprocess.run([*train, str(wrong)], capture_output=True, text=True)
+        assert run.returncode == 2
+        assert message in run.stderr
+    assert not (tmp_path / "b").exists()
 
 
 def test_logs_are_records_that_go_on(text, tmp_path):

@@ -331,3 +331,27 @@ def test_several_at_once_are_each_alone():
         nbt.run_many(learner, states, streams[:2])
     with pytest.raises(ValueError, match="not iterators"):
         nbt.run_many(learner, states[:1], [iter([1, 2])])
+
+
+def test_the_process_that_compiles_runs_the_same_code_as_all_others(tmp_path):
+    """From an empty cache: kernels as they are compiled alone differ in last bits from their copies in the loop."""
+    script = (
+        "import hashlib, nobacktrack as nbt\n"
+        "system = nbt.LeakyRNN(units=20, symbols=3)\n"
+        "learner = nbt.Learner(system, nbt.NoBackTrack(norms=nbt.GramianNorms()), nbt.Kalman())\n"
+        "state, info = learner.run(learner.init(0), nbt.streams.anbn(1, 32, length=2000, seed=0), engine='fused')\n"
+        "print(hashlib.sha256(info.loss.tobytes()).hexdigest())"
+    )
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env=os.environ | {"NOBACKTRACK_CACHE": str(tmp_path)},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    assert "compiling run_nobacktrack" in found[0].stderr
+    assert "compiling" not in found[1].stderr
+    assert found[0].stdout == found[1].stdout

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
+from .. import __version__
 from .bench import bench
 from .compare import compare
 from .demo import demo
@@ -32,6 +33,21 @@ app.command()(compare)
 app.command()(diagnose)
 app.command()(demo)
 app.command()(bench)
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"nobacktrack {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", help="Say which version this is.", callback=_say_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Train recurrent models on a live stream: online, unbiased, no backpropagation through time."""
 
 
 def main() -> None:

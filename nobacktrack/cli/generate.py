@@ -26,7 +26,8 @@ def generate(
 
     learner, state, notes = nbt.load(file)
     if "alphabet" not in notes:
-        raise ValueError(f"{file}: it does not say which characters its symbols are")
+        rows = "it was trained on rows; generate writes text" if notes.get("reads") == "rows" else ""
+        raise ValueError(f"{file}: {rows or 'it does not say which characters its symbols are'}")
     alphabet = alphabet_of(notes["alphabet"])
     units = np.frombuffer(
         prime.encode("utf-32-le") if alphabet.text else prime.encode(), "<u4" if alphabet.text else "u1"

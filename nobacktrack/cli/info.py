@@ -41,7 +41,8 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     if "alphabet" in notes:
         alphabet = notes["alphabet"]
-        lines.append(("alphabet", f"{alphabet['kind']} {alphabet.get('characters', '')!r}"))
+        characters = f" {alphabet['characters']!r}" if "characters" in alphabet else ""
+        lines.append(("alphabet", f"{alphabet['kind']}{characters}"))
     if "columns" in notes:
         target, inputs, _, ahead = notes["columns"]
         when = " of the next row" if ahead else ""

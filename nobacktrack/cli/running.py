@@ -10,6 +10,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from .keeping import Keeper, Stop
 from .watching import Board, Lines, Watch
 
@@ -33,6 +35,7 @@ def run(
     from ..files import alone
     from ..readers.sources import Source
 
+    _expect_place(checkpoint)
     source = Source(stream, reader.position + len(reader.rest))
     keeper = Keeper(checkpoint, reader, notes, every, seconds)
     began, begin = time.monotonic(), reader.tally.items
@@ -41,10 +44,20 @@ def run(
         with watch:
             _follow(reader, source, keeper, watch, stop)
         keeper.save()
-    summary = _summary(reader, time.monotonic() - began, begin, stop)
-    _say(summary, watch, as_json)
+    _say(_summary(reader, time.monotonic() - began, begin, stop), watch, as_json, reader.learning)
+    if reader.learning and not as_json:
+        kept = f"saved in {checkpoint}; `nobacktrack resume {checkpoint}` goes on" if checkpoint else "not saved"
+        watch.console.print(f"{kept}{'' if checkpoint else '; --checkpoint FILE keeps it'}", highlight=False)
     if stop.signal == signal.SIGINT:
         sys.exit(128 + stop.signal)
+
+
+def _expect_place(checkpoint: Path | None) -> None:
+    """Refuse a checkpoint that could not be written, before anything is read."""
+    if checkpoint is not None and checkpoint.is_dir():
+        raise ValueError(f"{checkpoint}: a folder; a checkpoint is a file")
+    if checkpoint is not None and not checkpoint.parent.is_dir():
+        raise ValueError(f"{checkpoint}: there is no folder {checkpoint.parent}")
 
 
 def _follow(reader: Any, source: Any, keeper: Keeper, watch: Watch, stop: Stop) -> None:
@@ -74,11 +87,12 @@ def _summary(reader: Any, seconds: float, begin: int, stop: Stop) -> dict[str, A
         "skipped": reader.tally.skipped,
         "stopped_by": None if stop.signal is None else signal.Signals(stop.signal).name,
         "engine": reader.engine_name if reader.begun else None,
-        "learner": repr(reader.learner) if reader.begun else None,
+        "learner": repr(getattr(reader, "trained", reader.learner)) if reader.begun else None,
     }
 
 
-def _say(summary: dict[str, Any], watch: Watch, as_json: bool) -> None:
+def _say(summary: dict[str, Any], watch: Watch, as_json: bool, learning: bool) -> None:
+    """The summary: on standard output where it is what was asked for, beside the live line otherwise."""
     if as_json:
         sys.stdout.write(json.dumps(summary) + "\n")
         return
@@ -87,4 +101,5 @@ def _say(summary: dict[str, Any], watch: Watch, as_json: bool) -> None:
             text = (
                 f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
             )
-            watch.console.print(f"{name.replace('_', ' '):>26}  {text}", highlight=False, soft_wrap=True)
+            console = watch.console if learning else Console()
+            console.print(f"{name.replace('_', ' '):<22}{text}", highlight=False, soft_wrap=True)

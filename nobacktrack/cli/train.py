@@ -116,6 +116,7 @@ def train(
     ] = 0,
     engine: Chosen = Engine.auto,
     checkpoint: Checkpoint = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Begin anew over a checkpoint that is there.")] = False,
     checkpoint_every: Every = None,
     checkpoint_seconds: Seconds = 60.0,
     log: Log = None,
@@ -129,6 +130,8 @@ def train(
     Examples: `nobacktrack train book.txt`; `tail -f log.txt | nobacktrack train - --checkpoint log.nbt`;
     `nobacktrack train power.csv --target load --checkpoint power.nbt`.
     """
+    if checkpoint is not None and checkpoint.is_file() and not overwrite:
+        raise ValueError(f"{checkpoint}: it exists: `nobacktrack resume {checkpoint}` goes on, --overwrite begins anew")
     form = _form(stream, format)
     if form == Form.text:
         if target or inputs or words:
@@ -139,6 +142,10 @@ def train(
     else:
         if target is None:
             raise ValueError(f"{stream}: rows need --target, the column to predict")
+        if target in (_names(inputs) or ()) and not ahead:
+            raise ValueError(
+                f"--inputs: {target!r} is the target too: it would be read before it is predicted; --ahead?"
+            )
         from ..readers.rows import Columns, RowsReader
         from ..readers.table import Parts, TableReader
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,6 +13,9 @@ from ..errors import BadItem
 
 FARTHEST = 8.0  # standard deviations: what lies beyond counts as that far
 LEAST_CAPACITY = 4
+MANY_WORDS = 256
+
+_log = logging.getLogger("nobacktrack")
 
 
 class Scale:
@@ -94,7 +98,10 @@ class Features:
         """Places for new columns and words, in the order of their names."""
         for name in sorted(names, key=str):
             if type(row[name]) is str:
-                self.words.setdefault(name, {})[row[name]] = self.used
+                words = self.words.setdefault(name, {})
+                words[row[name]] = self.used
+                if len(words) == MANY_WORDS:
+                    _log.warning("column %r: %d different words so far; leave names and times out", name, MANY_WORDS)
             else:
                 self.numbers[name] = self.used, Scale()
             self.used += 1

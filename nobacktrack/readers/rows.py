@@ -208,7 +208,8 @@ class RowsReader:
     def _expect_columns(self, names: list[str]) -> None:
         for name in (self.columns.target, *(self.columns.inputs or ()), *self.columns.words):
             if name not in names:
-                raise BadItem(f"there is no column {name!r} among {', '.join(map(repr, names[:20]))}")
+                hint = "; columns are separated by commas" if len(names) == 1 and self.form == "csv" else ""
+                raise BadItem(f"there is no column {name!r} among {', '.join(map(repr, names[:20]))}{hint}")
 
     def _inputs(self, named: Mapping[str, Any]) -> Sequence[str]:
         """The columns to predict from, once all that is needed is there."""

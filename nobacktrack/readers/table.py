@@ -122,7 +122,7 @@ class TableReader:
         try:
             y = float(y)
         except (TypeError, ValueError):
-            raise BadItem(f"target: {y!r} is not a number") from None
+            raise BadItem(f"target: {y!r} is not a number; --task classification predicts labels") from None
         if math.isinf(y):
             raise BadItem(f"target: {y} is not finite")
         return None if math.isnan(y) else y

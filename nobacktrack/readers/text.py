@@ -53,6 +53,7 @@ class TextReader:
         self.rest = bytes.fromhex(notes.get("rest", ""))  # the beginning of a character
         self.counts = np.array(notes.get("counts", [0] * alphabet.capacity), np.int64)
         self.learner, self._engine_name = (learner if learning else _fixed(learner)), engine
+        self.trained = learner  # as it was given
         state = state if learning else _fixed_state(self.learner, state)
         if isinstance(alphabet, Growing) and state.steps == 0:
             state = without_symbols(state, alphabet.used)

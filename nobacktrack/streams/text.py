@@ -18,7 +18,9 @@ def characters(path: str | Path) -> tuple[np.ndarray, str]:
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 text (byte {error.start}); read it as bytes") from None
+        raise ValueError(
+            f"{path}: not UTF-8 text (byte {error.start}); `--alphabet bytes` and streams.octets read any file"
+        ) from None
     return symbols_of(text, path)
 
 

@@ -14,7 +14,7 @@ from ...guards import diverged
 from ...learner import Learner
 from ...protocol import Info, State
 from ...streams.items import Chunk, Pairs, part, size
-from . import layout, loop, packing
+from . import ahead, layout, loop, packing
 
 refusal = packing.refusal
 
@@ -49,6 +49,7 @@ class Fused:
         self.sizes = packing.sizes_of(learner)
         self._like = state
         self.dtype = np.dtype(state.h.dtype)
+        ahead.ensure(type(learner.estimator).__name__, self.dtype)
         self._places = layout.table(self.sizes, self.dtype.itemsize)
         self._flat = layout.aligned(int(self._places[-1, 0]), self.dtype)
         self._ints = np.zeros(layout.COUNTERS + 2 * self.sizes.depth, np.int64)
