@@ -239,8 +239,8 @@ def test_missing_values_and_targets():
 
 
 def test_one_step_ahead_is_learned():
-    series = nbt.streams.henon(length=600, seed=0)
-    raw = b"v\n" + b"".join(b"%.6f\n" % value for value in np.ravel(series)[:600])
+    series = nbt.streams.henon(length=3000, seed=0)
+    raw = b"v\n" + b"".join(b"%.6f\n" % value for value in np.ravel(series))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         reader = RowsReader(TableReader("regression", Parts(units=10)), "csv", Columns("v", ("v",), (), True))

@@ -15,6 +15,17 @@ from rich.console import Console
 from .keeping import Keeper, Stop
 from .watching import Board, Lines, Watch
 
+LABELS = {
+    "bits": "bits per item",
+    "recent_bits": "recent bits per item",
+    "baseline_bits": "by frequencies alone",
+    "loss": "loss, nats per item",
+    "recent_loss": "recent loss",
+    "baseline_rmse": "rmse of the mean",
+    "baseline_accuracy": "share of the most frequent",
+    "baseline_loss": "loss by frequencies alone",
+}
+
 
 def logs_of(log: list[Path] | None, tensorboard: Path | None) -> list[Any]:
     return [*map(Lines, log or []), *([] if tensorboard is None else [Board(tensorboard)])]
@@ -102,4 +113,5 @@ def _say(summary: dict[str, Any], watch: Watch, as_json: bool, learning: bool) -
                 f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
             )
             console = watch.console if learning else Console()
-            console.print(f"{name.replace('_', ' '):<22}{text}", highlight=False, soft_wrap=True)
+            label = LABELS.get(name, name).replace("_", " ").replace("item", watch.unit[:-1])
+            console.print(f"{label:<27}{text}", highlight=False, soft_wrap=True)

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 GLANCE = 0.5  # seconds between two looks at the live line
+WIDE = 110  # columns, for the norms too
 FIRST_GRADIENT = 2.0  # seconds before the gradient is looked at, since that compiles it
 
 
@@ -27,7 +28,7 @@ class Watch:
         self.console = Console(stderr=True, quiet=quiet)
         columns = (SpinnerColumn(), *((BarColumn(20),) if size else ()), TextColumn("{task.fields[line]}"))
         self.progress = Progress(*columns, console=self.console, transient=True)
-        self.task = self.progress.add_task("", total=size, line="")
+        self.task = self.progress.add_task("", total=size, line="starting")
 
     def __enter__(self) -> Watch:
         self.progress.start()
@@ -46,7 +47,9 @@ class Watch:
             return
         record = self.record()
         self.seen = now
-        self.progress.update(self.task, completed=self.reader.position, line=_line(record, self.unit))
+        self.progress.update(
+            self.task, completed=self.reader.position, line=_line(record, self.unit, self.console.width >= WIDE)
+        )
         if writes:
             self.logged = now
             for log in self.logs:
@@ -71,17 +74,23 @@ class Watch:
         }
 
 
-def _line(record: dict[str, Any], unit: str) -> str:
+def _line(record: dict[str, Any], unit: str, wide: bool) -> str:
     """A record in one line, for people."""
-    names = {"parameter_norm": "|params|", "gradient_norm": "|gradient|"}
-    skip = ("t", "seconds", "per_second", "skipped")
-    shown = [
-        f"{names.get(name, name.replace('_', ' '))} {value:.3g}"
-        for name, value in record.items()
-        if name not in skip and value is not None
-    ]
-    skipped = f"  {record['skipped']} skipped" if record["skipped"] else ""
-    return f"{record['t']:,} {unit}  {record['per_second']:,}/s  {'  '.join(shown)}{skipped}"
+    said = [f"{record['t']:,} {unit}", f"{record['per_second']:,}/s", _scored(record)]
+    if wide:
+        said.append(f"|params| {record['parameter_norm']:.1f}")
+        said += [] if record["gradient_norm"] is None else [f"|gradient| {record['gradient_norm']:.2g}"]
+    said += [f"{record['skipped']} skipped"] if record["skipped"] else []
+    return "  ".join(said)
+
+
+def _scored(record: dict[str, Any]) -> str:
+    """Of late, on the whole, and what knows nothing of order."""
+    if record.get("bits") is not None:
+        return f"{record['recent_bits']:.3f} bits (all {record['bits']:.3f}, frequencies {record['baseline_bits']:.3f})"
+    if "rmse" in record:
+        return f"rmse {record['rmse']:.4g} (of the mean {record['baseline_rmse']:.4g})"
+    return f"right {record.get('accuracy', 0):.1%} (most frequent {record.get('baseline_accuracy', 0):.1%})"
 
 
 class Lines:
