@@ -312,7 +312,7 @@ MUTATIONS = some.lists(
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 @given(mutations=MUTATIONS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_mutated_stream_is_read_or_refused_with_its_row(form, mutations):
     assert fuzz.read(form, fuzz.mutated(fuzz.STREAMS[form], mutations)) in ("read", "refused")
 
@@ -327,7 +327,7 @@ def saved(tmp_path_factory):
 
 
 @given(mutations=MUTATIONS)
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_mutated_checkpoint_is_refused_or_the_same(saved, mutations):
     path, whole, checkpoint = saved
     path.with_name("b").write_bytes(fuzz.mutated(whole, mutations))
