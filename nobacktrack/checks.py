@@ -71,7 +71,7 @@ def _begins_idle(learner: Learner, state: State, x: Tree, theta: Tree, template:
     plain = jax.tree.map(lambda leaf: jnp.ones(leaf.shape, leaf.dtype), template)
     turned = (*(leaf.at[(0,) * leaf.ndim].set(-1) for leaf in plain[:1]), *plain[1:])
     one, other = (estimated_influence(learner, along(learner, state, [x], [theta], [draw])) for draw in (plain, turned))
-    return _same_bits(one, other)
+    return same_bits(one, other)
 
 
 def check_one_step(learner: Learner, state: State, x: Tree, tolerance: float = 1e-12) -> float:
@@ -246,14 +246,14 @@ def learner_resumes_exactly(learner: Learner, state: State, chunk: Chunk, tolera
         again = load(Path(folder) / "middle", learner)
     for name, one in (("read back", middle), ("after it", reference.scan(learner, middle, rest))):
         other = again.state if name == "read back" else reference.scan(learner, again.state, rest)
-        assert _same_bits(one, other), f"not the same bits {name}"
+        assert same_bits(one, other), f"not the same bits {name}"
 
 
 def learner_leaves_its_inputs_alone(learner: Learner, state: State, chunk: Chunk, tolerance: float) -> None:
     """Neither the state that was passed in nor the stream is changed."""
     before = jax.tree.map(np.array, (state, chunk))
     reference.scan(learner, state, chunk)
-    assert _same_bits(before, (state, chunk)), "an input was changed"
+    assert same_bits(before, (state, chunk)), "an input was changed"
 
 
 def learner_compiles_once(learner: Learner, state: State, chunk: Chunk, tolerance: float) -> None:
@@ -331,9 +331,12 @@ def _draw(learner: Learner, state: State) -> Tree:
     return learner.draw(state, state.t)
 
 
-def _same_bits(one: Tree, other: Tree) -> bool:
+def same_bits(one: Tree, other: Tree) -> bool:
+    """Whether two trees are built alike and hold the same numbers of the same types, bit for bit."""
+    if jax.tree.structure(one) != jax.tree.structure(other):
+        return False
     pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
+    return all(a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in (map(np.asarray, pair) for pair in pairs))
 
 
 def expect_close(found: Tree, wanted: Tree, tolerance: float, what: str) -> float:

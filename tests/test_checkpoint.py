@@ -13,16 +13,10 @@ from systems import own_state, own_system
 
 import nobacktrack as nbt
 from nobacktrack import checkpoint
+from nobacktrack.checks import same_bits
 
 STREAM = nbt.streams.anbn(1, 6, length=200, seed=1)
 UPDATE = nbt.SGD(nbt.inverse_sqrt(0.1))
-
-
-def same(one, other):
-    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return jax.tree.structure(one) == jax.tree.structure(other) and all(
-        np.asarray(a).tobytes() == np.asarray(b).tobytes() and a.dtype == b.dtype for a, b in pairs
-    )
 
 
 LEARNERS = (
@@ -39,9 +33,9 @@ def test_a_checkpoint_is_the_learner_and_its_state(learner, tmp_path):
     nbt.save(tmp_path / "a.nbt", learner, state, {"alphabet": "ab\n"})
     found = nbt.load(tmp_path / "a.nbt")
     assert found.learner == learner
-    assert same(found.state, state)
+    assert same_bits(found.state, state)
     assert found.notes == {"alphabet": "ab\n"}
-    assert same(found.learner.run(found.state, STREAM)[0], learner.run(state, STREAM)[0])
+    assert same_bits(found.learner.run(found.state, STREAM)[0], learner.run(state, STREAM)[0])
     assert os.listdir(tmp_path) == ["a.nbt"]
 
 
@@ -51,8 +45,8 @@ def test_a_learner_of_ones_own_functions_is_passed_in(tmp_path):
     nbt.save(tmp_path / "a", learner, state)
     with pytest.raises(ValueError, match="pass the learner in"):
         nbt.load(tmp_path / "a")
-    assert same(nbt.load(tmp_path / "a", learner).state, state)
-    assert same(nbt.load(tmp_path / "a", learner, like=own_state(learner, fast=2)).state, state)
+    assert same_bits(nbt.load(tmp_path / "a", learner).state, state)
+    assert same_bits(nbt.load(tmp_path / "a", learner, like=own_state(learner, fast=2)).state, state)
 
 
 def test_a_state_for_another_learner_is_refused(tmp_path):

@@ -9,7 +9,7 @@ from typing import Any
 
 from river import base
 
-from ..readers.table import Parts, TableReader
+from ..readers.table import DEFAULT, Parts, TableReader
 
 Row = dict[base.typing.FeatureName, Any]
 
@@ -21,11 +21,11 @@ class _Recurrent(base.Estimator):
 
     def __init__(
         self,
-        units: int = 20,
-        cell: str = "rnn",
-        estimator: str = "nobacktrack",
-        update: str = "kalman:0.1:5",
-        seed: int = 0,
+        units: int = DEFAULT.units,
+        cell: str = DEFAULT.cell,
+        estimator: str = DEFAULT.estimator,
+        update: str = DEFAULT.update,
+        seed: int = DEFAULT.seed,
     ):
         self.units, self.cell, self.estimator, self.update, self.seed = units, cell, estimator, update, seed
         self._reader = TableReader(self._task, Parts(cell, units, estimator, update, seed))

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..live import Live
-from ..readers.table import Parts, TableReader
+from ..readers.table import DEFAULT, Parts, TableReader
 
 
 class _Recurrent(BaseEstimator):
@@ -25,11 +25,11 @@ class _Recurrent(BaseEstimator):
 
     def __init__(
         self,
-        units: int = 20,
-        cell: str = "rnn",
-        estimator: str = "nobacktrack",
-        update: str = "kalman:0.1:5",
-        seed: int = 0,
+        units: int = DEFAULT.units,
+        cell: str = DEFAULT.cell,
+        estimator: str = DEFAULT.estimator,
+        update: str = DEFAULT.update,
+        seed: int = DEFAULT.seed,
         passes: int = 10,
     ):
         self.units, self.cell, self.estimator, self.update, self.seed = units, cell, estimator, update, seed

@@ -73,7 +73,7 @@ def _from_checkpoint(path: Path, steps: int) -> tuple[Any, Any, Any]:
     """The learner of a checkpoint, and the characters that it would read next."""
     import nobacktrack as nbt
 
-    from ..readers.alphabets import alphabet_of
+    from ..readers.alphabets import alphabet_of, symbols_in
 
     learner, state, notes = nbt.load(path)
     if notes.get("reads") != "text" or notes.get("stream", "-") == "-":
@@ -81,6 +81,6 @@ def _from_checkpoint(path: Path, steps: int) -> tuple[Any, Any, Any]:
             f"{path}: it does not say which text it was reading; in Python: nbt.diagnose(learner, state, ...)"
         )
     alphabet, raw = alphabet_of(notes["alphabet"]), Path(notes["stream"]).read_bytes()
-    following = alphabet.read(raw[notes["position"] :][: 4 * steps])
-    symbols = following if len(following) >= steps else alphabet.read(raw[: 4 * steps])
+    following = symbols_in(raw[notes["position"] :][: 4 * steps], alphabet)
+    symbols = following if len(following) >= steps else symbols_in(raw[: 4 * steps], alphabet)
     return learner, state, symbols[:steps]

@@ -65,7 +65,6 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard 
 
 
 def train(
-    context: typer.Context,
     stream: Annotated[str, typer.Argument(help="A file, or - for standard input.")],
     format: Annotated[
         Form, typer.Option(help="By default .csv and .jsonl are rows, all else is text.", rich_help_panel="The stream")
@@ -147,10 +146,10 @@ def train(
                 f"--inputs: {target!r} is the target too: it would be read before it is predicted; --ahead?"
             )
         from ..readers.rows import Columns, RowsReader
-        from ..readers.table import Parts, TableReader
+        from ..readers.table import DEFAULT, Parts, TableReader
 
         columns = Columns(target, _names(inputs), _names(words) or (), ahead)
-        parts = Parts(cell or Cell.rnn, units, estimator, update or "kalman:0.1:5", seed)
+        parts = Parts(cell or DEFAULT.cell, units, estimator, update or DEFAULT.update, seed)
         _ = estimator_of(estimator), update_of(parts.update)  # refused before the first row, not after it
         reader = RowsReader(TableReader(task, parts), form, columns, skip_bad=skip_bad)
     notes = {"stream": stream}
@@ -159,7 +158,6 @@ def train(
 
 
 def resume(
-    context: typer.Context,
     file: Annotated[Path, typer.Argument(help="A checkpoint that `train` saved.")],
     stream: Annotated[
         str | None, typer.Option(help="The stream, where it is no longer where it was; - for standard input.")
@@ -181,8 +179,7 @@ def resume(
     if name is None:
         raise ValueError(f"{file}: it does not say which stream it was reading: give one by --stream")
     if from_start:
-        reader.position, reader.rest = 0, b""
-        reader.header = None
+        reader.rewind()
     logs = logs_of(log, tensorboard)
     run(reader, name, {"stream": name}, file, checkpoint_every, checkpoint_seconds, logs, log_seconds, json)
 
@@ -247,10 +244,6 @@ def _reader_of(file: Path, engine: Engine, skip_bad: bool, learning: bool) -> tu
     learner, state, notes = nbt.load(file)
     if notes.get("reads") not in ("text", "rows"):
         raise ValueError(f"{file}: saved by a program, not by `nobacktrack train`: it does not say what it was reading")
-    if not learning:
-        fresh = {"tally": {}, "position": 0, "rest": "", "line": 0, "header": None, "score": [0.0, 0.0, 0]}
-        notes = notes | {name: value for name, value in fresh.items() if name in notes}
-        notes["counts"] = [0] * len(notes["counts"]) if notes["reads"] == "text" else []
     options = {"learning": learning, "skip_bad": skip_bad}
     if notes["reads"] == "rows":
         from ..readers.rows import RowsReader

@@ -14,12 +14,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax
 import numpy as np
 
 from .. import checkpoint, streams
+from ..checks import same_bits
 
 
 class Result(NamedTuple):
@@ -86,8 +86,7 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
 
 def _same(one: Path, other: Path) -> bool:
     """Whether two checkpoints hold the same state, bit for bit."""
-    states: list[Any] = [jax.tree.leaves(checkpoint.load(path).state) for path in (one, other)]
-    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in zip(*states, strict=True))
+    return same_bits(checkpoint.load(one).state, checkpoint.load(other).state)
 
 
 def main() -> None:

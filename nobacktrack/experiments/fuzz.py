@@ -20,6 +20,7 @@ import jax
 import numpy as np
 
 from .. import checkpoint
+from ..checks import same_bits
 from ..errors import BadItem
 from ..readers.rows import Columns, RowsReader
 from ..readers.table import Parts, TableReader
@@ -75,10 +76,7 @@ def read(form: str, raw: bytes) -> str:
 
 def same(one: Any, other: Any) -> bool:
     """Whether two checkpoints say the same, bit for bit."""
-    if (one.learner, one.notes) != (other.learner, other.notes):
-        return False
-    pairs = zip(jax.tree.leaves(one.state), jax.tree.leaves(other.state), strict=True)
-    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
+    return (one.learner, one.notes) == (other.learner, other.notes) and same_bits(one.state, other.state)
 
 
 def loaded(path: Path, whole: Any) -> str:

@@ -12,19 +12,7 @@ FIRST_CAPACITY = 32
 NEVER_SEEN = 0  # the symbol that stands for all characters that have not come yet
 
 
-class _Read:
-    """What all alphabets can do."""
-
-    text: ClassVar[bool]
-
-    def read(self: Any, raw: bytes) -> np.ndarray:
-        """The symbols in some bytes, without what has none."""
-        units = [*map(ord, raw.decode(errors="ignore"))] if self.text else [*raw]
-        symbols = self.symbols(np.array(units, np.uint32))
-        return symbols[symbols >= 0]
-
-
-class Octets(_Read):
+class Octets:
     """256 bytes, whatever they mean."""
 
     kind: ClassVar[str] = "bytes"
@@ -41,7 +29,7 @@ class Octets(_Read):
         return {"kind": self.kind}
 
 
-class Known(_Read):
+class Known:
     """The characters of a text that was looked through beforehand."""
 
     kind: ClassVar[str] = "known"
@@ -69,7 +57,7 @@ class Known(_Read):
         return {"kind": self.kind, "characters": self.characters}
 
 
-class Growing(_Read):
+class Growing:
     """Characters as they come: symbol 0 is any that has not come yet, the others follow in the order in which they
     came; the room for them doubles.
     """
@@ -116,6 +104,13 @@ def alphabet_of(described: dict[str, Any]) -> Octets | Known | Growing:
     kinds: dict[str, Any] = {kind.kind: kind for kind in (Octets, Known, Growing)}
     fields = {name: value for name, value in described.items() if name != "kind"}
     return kinds[described["kind"]](**fields)
+
+
+def symbols_in(raw: bytes, alphabet: Octets | Known | Growing) -> np.ndarray:
+    """The symbols of some bytes, without what has none."""
+    units = [*map(ord, raw.decode(errors="ignore"))] if alphabet.text else [*raw]
+    symbols = alphabet.symbols(np.array(units, np.uint32))
+    return symbols[symbols >= 0]
 
 
 def _table(characters: str, first: int) -> np.ndarray:

@@ -52,11 +52,13 @@ class RowsReader:
         notes = notes or {}
         self.table, self.form, self.columns = table, form, columns
         self.learning, self.skip_bad = learning, skip_bad
-        self.header: list[str] | None = notes.get("header")
         self.kinds: dict[str, str] = dict(notes.get("kinds", {}))
-        self.line = int(notes.get("line", 0))
-        self.position = int(notes.get("position", 0))
+        self.header: list[str] | None = notes.get("header")
+        self.line, self.position = int(notes.get("line", 0)), int(notes.get("position", 0))
         self.rest = bytes.fromhex(notes.get("rest", ""))
+        if not learning:
+            self.rewind()
+            table.count_anew()
 
     @classmethod
     def resumed(cls, learner: Learner, state: State, notes: Mapping[str, Any], **options: Any) -> RowsReader:
@@ -129,6 +131,10 @@ class RowsReader:
             raise self._bad(f"no end of line in {LONGEST_LINE} bytes: is it text?")
         return np.array(losses)
 
+    def rewind(self) -> None:
+        """Read another stream, from its beginning."""
+        self.header, self.line, self.position, self.rest = None, 0, 0, b""
+
     def finish(self) -> np.ndarray:
         """The stream has ended: a last line without an end is one all the same."""
         return self.take(b"\n") if self.rest else np.zeros(0)
@@ -172,9 +178,11 @@ class RowsReader:
         named = self._of_csv(text) if self.form == "csv" else self._of_json(text)
         if named is None:
             return None
-        inputs = self._inputs(named)
-        row = {name: self._valued(name, named[name]) for name in inputs}
-        return row, self._valued(self.columns.target, named[self.columns.target])
+        header, kinds = self.header or list(named), dict(self.kinds)
+        row = {name: self._valued(name, named[name], kinds) for name in self._inputs(named, header)}
+        target = self._valued(self.columns.target, named[self.columns.target], kinds)
+        self.header, self.kinds = header, kinds  # a bad row leaves them as they were
+        return row, target
 
     def _of_csv(self, text: str) -> dict[str, Any] | None:
         try:
@@ -202,7 +210,6 @@ class RowsReader:
             raise BadItem(f"expected an object with named columns, not {type(found).__name__}")
         if self.header is None:
             self._expect_columns(list(found))
-            self.header = list(found)
         return found
 
     def _expect_columns(self, names: list[str]) -> None:
@@ -211,9 +218,8 @@ class RowsReader:
                 hint = "; columns are separated by commas" if len(names) == 1 and self.form == "csv" else ""
                 raise BadItem(f"there is no column {name!r} among {', '.join(map(repr, names[:20]))}{hint}")
 
-    def _inputs(self, named: Mapping[str, Any]) -> Sequence[str]:
+    def _inputs(self, named: Mapping[str, Any], header: list[str]) -> Sequence[str]:
         """The columns to predict from, once all that is needed is there."""
-        header = self.header or []
         inputs = self.columns.inputs or [name for name in header if name != self.columns.target or self.columns.ahead]
         missing = [name for name in (*inputs, self.columns.target) if name not in named]
         if missing:
@@ -223,8 +229,8 @@ class RowsReader:
             raise BadItem(f"column {strange[0]!r} was not in the first row; choose columns by --inputs")
         return inputs
 
-    def _valued(self, name: str, value: Any) -> Any:
-        """A value as a number or a word, None where it is missing."""
+    def _valued(self, name: str, value: Any, kinds: dict[str, str]) -> Any:
+        """A value as a number or a word, as those before it in its column; None where it is missing."""
         if value is None or (isinstance(value, str) and not value.strip()):
             return None
         if isinstance(value, bool):
@@ -235,7 +241,7 @@ class RowsReader:
             return str(value)
         number = _number(name, value) if self.form == "csv" or not isinstance(value, str) else None
         kind = "words" if number is None else "numbers"
-        before = self.kinds.setdefault(name, kind)
+        before = kinds.setdefault(name, kind)
         if kind != before:
             hint = f"; if they are all words: --words {name}" if before == "words" else ""
             raise BadItem(f"column {name!r}: {value!r} among {before}{hint}")

@@ -32,6 +32,9 @@ class Parts(NamedTuple):
     seed: int = 0
 
 
+DEFAULT = Parts()
+
+
 class TableReader:
     """A network that grows with the columns, words and labels that it meets.
 
@@ -39,14 +42,19 @@ class TableReader:
     predicts, then learns; `predict` changes nothing.
     """
 
-    def __init__(self, task: str, parts: Parts = Parts()):  # noqa: B008 - immutable
+    def __init__(self, task: str, parts: Parts = DEFAULT):
         if task not in TASKS:
             raise ValueError(f"task must be one of {', '.join(TASKS)}, not {task!r}")
         self.task, self.parts = task, parts
         self.features, self.scale, self.classes = Features(), Scale(), Classes()
-        self.tally, self.live, self.counts = Tally(), None, {}
-        self.off, self.off_mean, self.right = 0.0, 0.0, 0  # squared errors, those of the mean, right labels
+        self.live: Live | None = None
+        self.count_anew()
         self.measuring, self.gradient_norm = False, math.nan  # whether to look at the gradient of the next target
+
+    def count_anew(self) -> None:
+        """Forget how well it has predicted."""
+        self.tally, self.counts = Tally(), {}
+        self.off, self.off_mean, self.right = 0.0, 0.0, 0  # squared errors, those of the mean, right labels
 
     def predict(self, row: Mapping[Any, Any]) -> Any:
         """The number that is expected with a row, or the probability of each label."""

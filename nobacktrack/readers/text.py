@@ -22,6 +22,7 @@ from .alphabets import NEVER_SEEN, Growing, Known, Octets
 from .tally import Tally, frequencies_nats, in_bits, norm_of
 
 BAD_BYTES = range(0xDC80, 0xDD00)  # as Python's "surrogateescape" has them
+BYTE_ORDER_MARK = 0xFEFF
 PORTIONS = (4096, 256, 16, 1)  # of a chunk, so that the reference engine compiles no more than these
 
 
@@ -45,7 +46,7 @@ class TextReader:
         skip_bad: bool = False,
         notes: dict[str, Any] | None = None,
     ):
-        notes = notes or {}
+        notes = (notes or {}) if learning else {}  # an evaluation counts from the beginning of its stream
         self.alphabet, self.learning, self.skip_bad = alphabet, learning, skip_bad
         self.measuring, self.gradient_norm = False, math.nan  # whether to look at the gradient of the next target
         self.tally = Tally(**notes.get("tally", {}))
@@ -117,6 +118,10 @@ class TextReader:
             self.rest = raw[self.position - start :]
         return np.concatenate(losses)
 
+    def rewind(self) -> None:
+        """Read another stream, from its beginning."""
+        self.position, self.rest = 0, b""
+
     def finish(self) -> np.ndarray:
         """The stream has ended: take what waits."""
         return self.take(b"", last=True)
@@ -147,7 +152,10 @@ class TextReader:
         return losses
 
     def _met(self, unit: int) -> np.ndarray:
-        """A character that has no symbol, or a bad byte."""
+        """A character that has no symbol, a bad byte, or the mark before some texts."""
+        if unit == BYTE_ORDER_MARK and self.position == 0:
+            self.position += len(chr(unit).encode())
+            return np.zeros(0)
         if unit in BAD_BYTES:
             self._refuse("not UTF-8 text, or cut short; --alphabet bytes reads any file", 1)
             return np.zeros(0)
@@ -157,7 +165,9 @@ class TextReader:
             return np.zeros(0)
         name = self.alphabet.name_bits() * NATS_PER_BIT
         if not self.learning:
-            return self._learned(np.array([NEVER_SEEN], np.int32), np.array([unit])) + name
+            losses = self.engine.take(Series(np.array([NEVER_SEEN], np.int32))) + name
+            self._count(losses, np.array([NEVER_SEEN]), np.array([unit]))
+            return losses
         live = Live(self.learner, self.state)
         loss = live.observe(NEVER_SEEN)
         state, symbol = live.state, self.alphabet.add(unit)
