@@ -41,7 +41,7 @@ def exact_influence(learner: Learner, state: State, inputs: Sequence[Tree], path
     """dh/dtheta along a path of parameters, by RTRL, from a state that no parameter has touched."""
     exact = Learner(learner.system, RTRL(), learner.update)
     influence = RTRL().init(learner.system, _point(state, inputs[0]))
-    return along(exact, state._replace(influence=influence), inputs, path, [()] * len(inputs)).influence
+    return _along(exact, state._replace(influence=influence), inputs, path, [()] * len(inputs)).influence
 
 
 def check_unbiased(
@@ -70,16 +70,16 @@ def _begins_idle(learner: Learner, state: State, x: Tree, theta: Tree, template:
     """Whether the signs of the first sub-step change nothing, from a state that no parameter has touched."""
     plain = jax.tree.map(lambda leaf: jnp.ones(leaf.shape, leaf.dtype), template)
     turned = (*(leaf.at[(0,) * leaf.ndim].set(-1) for leaf in plain[:1]), *plain[1:])
-    one, other = (estimated_influence(learner, along(learner, state, [x], [theta], [draw])) for draw in (plain, turned))
-    return same_bits(one, other)
+    one, other = (_along(learner, state, [x], [theta], [draw]) for draw in (plain, turned))
+    return same_bits(*(_estimated_influence(learner, after) for after in (one, other)))
 
 
 def check_one_step(learner: Learner, state: State, x: Tree, tolerance: float = 1e-12) -> float:
     """E G~' = df/dh G~ + df/dtheta over the signs of one advance from any state: the largest relative error."""
     template = jax.eval_shape(lambda s: learner.draw(s, s.t), state)
     mean = mean_over_signs(lambda signs: estimated_influence(learner, learner.advanced(state, x, signs)), template)
-    exact = Learner(learner.system, RTRL(), learner.update)
-    wanted = exact.advanced(state._replace(influence=estimated_influence(learner, state)), x, ()).influence
+    exact, influence = Learner(learner.system, RTRL(), learner.update), _estimated_influence(learner, state)
+    wanted = _along(exact, state._replace(influence=influence), [x], [state.params.theta], [()]).influence
     return expect_close(mean, wanted, tolerance, "E G~' = df/dh G~ + df/dtheta")
 
 
@@ -225,12 +225,16 @@ def learner_observes_linearly(learner: Learner, state: State, chunk: Chunk, tole
     h = flat(after.h)
     one, other = jnp.cos(jnp.arange(h.size, dtype=h.dtype)), jnp.sin(jnp.arange(h.size, dtype=h.dtype))
 
-    def gradient(dl_dh: jax.Array) -> tuple[Tree, Any]:
-        _, dl_dtheta, ready = learner.estimator.observe(learner.system, after.influence, after.params, dl_dh)
-        return dl_dtheta, ready
+    at_once = []  # whether a target gives a gradient, and not a block of them
 
-    (whole_, ready), (first, _), (second, _), (none, _) = map(gradient, (2 * one - 3 * other, one, other, 0 * h))
-    if ready is True:
+    @jax.jit
+    def gradient(dl_dh: jax.Array) -> Tree:
+        _, dl_dtheta, ready = learner.estimator.observe(learner.system, after.influence, after.params, dl_dh)
+        at_once.append(ready is True)
+        return dl_dtheta
+
+    whole_, first, second, none = map(gradient, (2 * one - 3 * other, one, other, 0 * h))
+    if at_once[0]:
         assert all(bool(jnp.all(leaf == 0)) for leaf in jax.tree.leaves(none)), "dl/dtheta is not zero for dl/dh = 0"
     parts = jax.tree.map(lambda a, b, c: 2 * (a - c) - 3 * (b - c) + c, first, second, none)
     expect_close(parts, whole_, tolerance, "observe is linear in dl/dh")
@@ -300,6 +304,10 @@ def along(learner: Learner, state: State, inputs: Sequence[Tree], path: Sequence
     return state
 
 
+# Compiled whole: operation by operation, as many small programs would be compiled.
+_along, _estimated_influence = jax.jit(along), jax.jit(estimated_influence)
+
+
 def mean_over_signs(function: Any, template: Tree) -> Tree:
     """The mean of a function of signs over all of them."""
     leaves, structure = jax.tree.flatten(template)
@@ -313,7 +321,8 @@ def mean_over_signs(function: Any, template: Tree) -> Tree:
         parts = [pattern[a:b].reshape(leaf.shape) for a, b, leaf in zip(ends, ends[1:], leaves, strict=False)]
         return function(jax.tree.unflatten(structure, parts))
 
-    sums = [jax.jit(jax.vmap(total))(block) for block in np.array_split(patterns, max(1, len(patterns) // 4096))]
+    totals = jax.jit(jax.vmap(total))
+    sums = [totals(block) for block in np.array_split(patterns, max(1, len(patterns) // 4096))]
     return jax.tree.map(lambda *blocks: sum(jnp.sum(block, axis=0) for block in blocks) / len(patterns), *sums)
 
 

@@ -1,5 +1,14 @@
 """Strict arithmetic for all tests: no silent promotion of types or ranks, float64 where a test asks for it."""
 
+import os
+from pathlib import Path
+
+# Read by JAX when it is imported: the programs that it compiles are kept,
+# for the other workers, for commands that tests call, and for the next time.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
 import jax
 
 jax.config.update("jax_enable_x64", True)

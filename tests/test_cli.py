@@ -73,7 +73,7 @@ def test_engines_by_name(text):
 
 
 def test_bench_in_one_table_and_as_json():
-    options = ["bench", "--sizes", "4x3,5x4", "--ranks", "1,2", "--rounds", 3]
+    options = ["bench", "--sizes", "4x3,5x4", "--ranks", "1,2", "--rounds", 1]
     found = json.loads(call(*options, "--json").stdout)
     names = {row["contender"] for row in found["rows"]}
     assert {"fused, rank 1", "jax, rank 1", "fused, rank 2", "jax, rank 2", "fused, live"} <= names
