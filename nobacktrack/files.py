@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import platform
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +54,25 @@ def cache() -> Path:
     """The folder for what can be made or fetched again: in $NOBACKTRACK_CACHE or the user's cache."""
     root = os.environ.get("NOBACKTRACK_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     return Path(root) / "nobacktrack"
+
+
+def writable(folder: Path) -> bool:
+    """Whether a folder can be made and written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK)
+
+
+def programs() -> Path:
+    """The folder for programs that JAX compiles, apart for each kind of processor."""
+    try:
+        flags = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith(("flags", "Feat"))]
+    except OSError:
+        flags = []
+    processor = flags[0] if flags else platform.node()  # where that cannot be known, each machine has its own
+    return cache() / "jax" / hashlib.sha256(f"{platform.machine()} {processor}".encode()).hexdigest()[:16]
 
 
 def data() -> Path:

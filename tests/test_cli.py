@@ -1,16 +1,19 @@
 """The command line, as a user calls it."""
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
 import nobacktrack as nbt
+from nobacktrack.checks import same_bits
 
 
-def call(*arguments, ok=True):
-    run = subprocess.run([sys.executable, "-m", "nobacktrack", *map(str, arguments)], capture_output=True, text=True)
+def call(*arguments, ok=True, env=None):
+    command = [sys.executable, "-m", "nobacktrack", *map(str, arguments)]
+    run = subprocess.run(command, capture_output=True, text=True, env=env)
     assert (run.returncode == 0) == ok, run.stderr
     return run
 
@@ -72,6 +75,18 @@ def test_engines_by_name(text):
     assert summary["engine"].startswith("jax (the fused engine does not run it: it has no loop for LRU")
 
 
+def test_what_is_compiled_is_kept_and_gives_the_same_bits(text, tmp_path):
+    env = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    found = []
+    for name in ("fresh", "kept"):
+        command = ["train", text, "--units", 4, "--engine", "jax", "--checkpoint", tmp_path / name, "--json"]
+        call(*command, env=env | {"NOBACKTRACK_CACHE": str(tmp_path)})
+        found.append({path.name for path in tmp_path.glob("nobacktrack/jax/*/*-cache")})
+    assert len(found[0]) > 10
+    assert found[0] == found[1]
+    assert same_bits(nbt.load(tmp_path / "fresh").state, nbt.load(tmp_path / "kept").state)
+
+
 def test_bench_in_one_table_and_as_json():
     options = ["bench", "--sizes", "4x3,5x4", "--ranks", "1,2", "--rounds", 1]
     found = json.loads(call(*options, "--json").stdout)
@@ -92,6 +107,14 @@ def test_compare_keeps_its_results(tmp_path):
     assert (tmp_path / "c.png").stat().st_size > 10_000
     assert "entropy 0.2857" in first.stdout
     assert call(*options).stdout == first.stdout
+    found = json.loads(call(*options, "--json").stdout)
+    assert found["entropy"] == pytest.approx(2 / 7)
+    assert [(m["estimator"], m["update"], m["characters"], len(m["bits"])) for m in found["methods"]] == [
+        ("nobacktrack", "kalman", 1000, 2),
+        ("snap1", "kalman", 500, 2),
+        ("nobacktrack", "adam", 1000, 2),
+        ("snap1", "adam", 500, 2),
+    ]
 
 
 def test_diagnose_a_stream_and_a_checkpoint(text, tmp_path):

@@ -241,6 +241,104 @@ def test_a_first_row_that_is_bad_decides_nothing():
     assert reader.kinds == {"u": "numbers", "colour": "words", "y": "numbers"}
 
 
+def told(reader, *pieces):
+    found = []
+    reader.tell = found.append
+    for piece in pieces:
+        reader.take(piece)
+    reader.finish()
+    return found
+
+
+def test_predictions_are_told_before_their_targets():
+    """What is told with a row is what `predict` says of it when it has not been seen."""
+    for ahead in (False, True):
+        reader, beside = (rows_reader(columns=Columns("y", ahead=ahead)) for _ in range(2))
+        found = told(reader, CSV)
+        assert [record["row"] for record in found] == [*range(2, 42 + ahead)]
+        beside.take(CSV[: CSV.rindex(b"\n", 0, -1) + 1])  # all but the last row
+        *_, u, colour, y = CSV[:-1].decode().replace("\n", ",").split(",")
+        row = {"u": float(u), "colour": colour}
+        if not ahead:
+            beside.table.features.learn(row)  # means and deviations are those with this row
+        expected = beside.table.expected() if ahead else beside.table.predict(row)
+        assert found[39]["prediction"] == expected
+        assert found[39]["target"] == float(y)
+        assert same_bits(reader.state, rows_after(CSV, ahead).state)
+        if ahead:
+            assert found[40] == {"row": 42, "target": None, "prediction": reader.table.expected()}
+
+
+def rows_after(raw, ahead):
+    reader = rows_reader(columns=Columns("y", ahead=ahead))
+    reader.take(raw)
+    return reader
+
+
+def test_labels_are_told_with_their_probabilities():
+    found = told(rows_reader(columns=Columns("colour"), task="classification"), CSV)
+    assert found[0] | {"row": 0, "target": 0} == {
+        "row": 0,
+        "target": 0,
+        "prediction": None,
+        "probability": None,
+        "probabilities": {},
+    }
+    assert found[1]["target"] not in found[1]["probabilities"]  # it has not come before
+    last = found[-1]
+    assert sum(last["probabilities"].values()) == pytest.approx(1)
+    assert last["probabilities"][last["prediction"]] == last["probability"] == max(last["probabilities"].values())
+
+
+def test_rows_are_predicted_without_their_targets():
+    trained = rows_reader()
+    trained.take(CSV)
+    frozen = RowsReader.resumed(trained.learner, trained.state, trained.notes(), form="jsonl", learning=False)
+    (found,) = told(frozen, b'{"colour": "red", "u": 1.5}\n')
+    assert found == {"row": 1, "target": None, "prediction": trained.table.predict({"u": 1.5, "colour": "red"})}
+    assert frozen.tally.targets == 0
+    with pytest.raises(nbt.BadItem, match="row 2: column 'y' is missing"):
+        rows_reader("jsonl", columns=Columns("y", ("u",))).take(b'{"u": 1, "y": 2}\n{"u": 1}\n')
+
+
+def test_fields_may_be_separated_by_something_else(tmp_path):
+    columns = Columns("y", delimiter=";")
+    reader = rows_reader(columns=columns)
+    reader.take(CSV.replace(b",", b";"))
+    plain = rows_after(CSV, ahead=False)
+    assert same_bits(reader.state, plain.state)
+    assert RowsReader.resumed(reader.learner, reader.state, json.loads(json.dumps(reader.notes()))).columns == columns
+    older = plain.notes() | {"columns": ["y", None, [], False]}  # as files without a delimiter have it
+    assert RowsReader.resumed(plain.learner, plain.state, older).columns == Columns("y")
+    with pytest.raises(ValueError, match="delimiter must be one character"):
+        rows_reader(columns=Columns("y", delimiter="::"))
+
+
+def test_a_last_row_without_an_end_may_get_it_later():
+    reader, plain = rows_reader(), rows_after(CSV + b"3,red,4\n", ahead=False)
+    reader.take(CSV[:-1])
+    reader.finish()
+    assert reader.position == len(CSV) - 1
+    assert reader.tally.targets == 40
+    again = RowsReader.resumed(reader.learner, reader.state, reader.notes())
+    again.take(b"\n3,red,4\n")
+    again.finish()
+    assert (again.line, again.position) == (plain.line, plain.position)
+    assert same_bits(again.state, plain.state)
+    with pytest.raises(nbt.BadItem, match="row 43: 2 fields"):
+        again.take(b"1,red\n")
+    again = RowsReader.resumed(again.learner, again.state, again.notes(), skip_bad=True)
+    again.finish()  # the bad row was waiting, with its end
+    assert (again.tally.skipped, again.line, again.position) == (1, 43, plain.position + 6)
+
+
+def test_the_first_ones_that_are_skipped_are_told_of():
+    reader = rows_reader(skip_bad=True)
+    reader.take(CSV + b"1,red\n" * 9)
+    assert reader.tally.skipped == 9
+    assert reader.tally.skips == [f"row {i}: 2 fields, but the header has 3: cut short?" for i in range(42, 47)]
+
+
 def test_another_stream_is_read_from_its_beginning():
     reader = rows_reader()
     reader.take(CSV)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import Annotated, NoReturn
 
 import typer
 
-from .. import __version__
+from .. import __version__, files
 from .bench import bench
 from .compare import compare
 from .demo import demo
@@ -52,6 +53,7 @@ def common(
 
 def main() -> None:
     """Run a command; a mistake in its arguments or data is one line and exit code 2."""
+    _keep_programs()
     try:
         app()
     except BrokenPipeError:
@@ -61,6 +63,16 @@ def main() -> None:
         _give_up(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except (ValueError, FloatingPointError) as error:
         _give_up(str(error))
+
+
+def _keep_programs() -> None:
+    """Have JAX keep what it compiles, even the small programs: the next command starts in half the time."""
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ and files.writable(files.programs()):
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(files.programs())
+        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+        os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+    # What cannot be kept, or read again, is compiled again: nothing that a user must know.
+    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
 
 
 def _give_up(message: str) -> NoReturn:

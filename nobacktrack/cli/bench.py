@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from . import options
+
 
 def bench(
     sizes: Annotated[
@@ -17,7 +19,7 @@ def bench(
     ] = "",
     ranks: Annotated[str, typer.Option(help="Ranks of NoBackTrack, with commas between.")] = "1,10",
     rounds: Annotated[int, typer.Option(min=1, help="How often each contender has its turn.")] = 7,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object in place of the tables.")] = False,
+    json: options.Json = False,
 ) -> None:
     """Measure speed: fused and reference engine, PyTorch's truncated BPTT and braintrace, where they are installed."""
     if hasattr(os, "sched_setaffinity"):  # one thread, whatever a library would like

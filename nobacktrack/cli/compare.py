@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json as jsons
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,21 +11,27 @@ import typer
 from rich.console import Console
 
 from ..choices import ESTIMATORS, STREAMS, UPDATES, Cell, Source, cell_of, estimator_of, stream_of, update_of
+from . import options
 
 DEFAULT = "nobacktrack,nobacktrack:10,diagonal,diagonal:1:4+gramian,uoro,snap1,bptt,rtrl"
 
 
 def compare(
     stream: Annotated[str, typer.Argument(help=f"{STREAMS}.")] = "anbn",
-    estimators: Annotated[str, typer.Option(help=f"With commas: {ESTIMATORS}. NAME@3e5 goes so far only.")] = DEFAULT,
-    updates: Annotated[str, typer.Option(help=f"With commas: {UPDATES}.")] = "kalman",
-    cell: Annotated[Cell, typer.Option(help="The network.")] = Cell.leaky,
-    units: Annotated[int, typer.Option(min=1, help="Units of the network.")] = 20,
-    length: Annotated[str, typer.Option(help="Characters of a run.")] = "1e5",
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each method.")] = 4,
-    marks: Annotated[str, typer.Option(help="Characters at which to look, with commas.")] = "1e4,1e5",
-    seconds: Annotated[str, typer.Option(help="Times at which to look, with commas.")] = "1",
-    out: Annotated[Path, typer.Option(help="Results; the figure is drawn beside them.")] = Path("out/compare.json"),
+    estimators: Annotated[
+        str, typer.Option(metavar="NAMES", help=f"a,b,c of {ESTIMATORS}. NAME@3e5 goes so far only.")
+    ] = DEFAULT,
+    updates: Annotated[str, typer.Option(metavar="NAMES", help=f"a,b,c of {UPDATES}.")] = "kalman",
+    cell: options.Network = Cell.leaky,
+    units: options.Units = 20,
+    length: Annotated[str, typer.Option(metavar="N", help="Characters of a run.")] = "1e5",
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Runs of each method.")] = 4,
+    marks: Annotated[str, typer.Option(metavar="N,N", help="Characters at which to look.")] = "1e4,1e5",
+    seconds: Annotated[str, typer.Option(metavar="S,S", help="Times at which to look.")] = "1",
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="Results, all of them; the figure is drawn beside it.")
+    ] = Path("out/compare.json"),
+    json: options.Json = False,
 ) -> None:
     """Train all estimators with all updates on one stream: a table, a figure, and results that are kept: the same
     command goes on where it was stopped.
@@ -38,10 +46,14 @@ def compare(
 
     system = cell_of(cell, units, source.symbols)
     entries = [_entry(name, update, system, source, longest) for update in _list(updates) for name in _list(estimators)]
-    console = Console(stderr=True)
+    console = Console(stderr=True, quiet=json)
     results = comparison.run(entries, source.make, seeds, out, lambda text: console.print(text, highlight=False))
     figure = out.with_suffix(".png")
     comparison.figure(entries, results, seeds, source.entropy, figure)
+    if json:
+        summary = comparison.summary(entries, results, seeds, source.entropy)
+        sys.stdout.write(jsons.dumps(summary) + "\n")
+        return
     screen = Console()
     screen.width = max(screen.width, 100 + 18 * (len(counts) + len(times)))  # a wide table is better than a cut one
     screen.print(comparison.table(entries, results, seeds, counts, times, source.entropy))

@@ -10,36 +10,41 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from ..choices import ESTIMATORS, STREAMS, UPDATES, Cell, cell_of, estimator_of, stream_of, update_of
+from ..choices import STREAMS, Cell, cell_of, estimator_of, stream_of, update_of
+from . import options
 
 
 def diagnose(
     source: Annotated[str, typer.Argument(help=f"{STREAMS}; or a checkpoint of `train`.")] = "anbn",
-    estimator: Annotated[str, typer.Option(help=f"Of the learner: {ESTIMATORS}.")] = "nobacktrack",
     others: Annotated[
-        str, typer.Option(help="Estimators to hold beside it, with commas; ranks and norms if none.")
+        str, typer.Option(metavar="NAMES", help="Estimators to hold beside it, a,b,c; other ranks and norms if none.")
     ] = "",
-    update: Annotated[str, typer.Option(help=f"{UPDATES}.")] = "kalman",
-    cell: Annotated[Cell, typer.Option(help="The network.")] = Cell.leaky,
-    units: Annotated[int, typer.Option(min=1, help="Units of the network.")] = 20,
-    train: Annotated[int, typer.Option(min=0, help="Characters to learn before anything is measured.")] = 100_000,
-    steps: Annotated[int, typer.Option(min=20, help="Characters over which it is measured.")] = 4000,
-    copies: Annotated[int, typer.Option(min=2, help="Independent copies of each estimator.")] = 16,
-    seed: Annotated[int, typer.Option(help="Seed of weights, signs and stream.")] = 0,
-    figure: Annotated[Path, typer.Option(help="Where the figure goes.")] = Path("out/diagnose.png"),
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object in place of the table.")] = False,
+    train: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Characters to learn before anything is measured.")
+    ] = 100_000,
+    steps: Annotated[int, typer.Option(min=20, metavar="N", help="Characters over which it is measured.")] = 4000,
+    copies: Annotated[int, typer.Option(min=2, metavar="N", help="Independent copies of each estimator.")] = 16,
+    cell: options.Network = Cell.leaky,
+    units: options.Units = 20,
+    estimator: options.Estimator = "nobacktrack",
+    update: options.Update = "kalman",
+    seed: options.Seed = 0,
+    figure: options.Figure = Path("out/diagnose.png"),
+    json: options.Json = False,
 ) -> None:
     """Measure bias, variance and cosine of a learner's gradient beside the exact one, and say what to do about them."""
     names = [name.strip() for name in others.split(",") if name.strip()]
     beside = {name: estimator_of(name) for name in names}
-    if Path(source).suffix == ".nbt":
-        learner, state, stream = _from_checkpoint(Path(source), steps)
-    else:
-        learner, state, stream = _trained(source, estimator, update, cell, units, train, steps, seed)
-    from ..diagnostics import diagnose as measure
+    with Console(stderr=True, quiet=json).status("training") as status:
+        if Path(source).suffix == ".nbt":
+            learner, state, stream = _from_checkpoint(Path(source), steps)
+        else:
+            learner, state, stream = _trained(source, estimator, update, cell, units, train, steps, seed)
+        from ..diagnostics import diagnose as measure
 
-    found = measure(learner, state, stream, others=beside or None, copies=copies)
-    found.figure(figure)
+        status.update("compiling, then measuring: a minute or so")
+        found = measure(learner, state, stream, others=beside or None, copies=copies)
+        found.figure(figure)
     if json:
         sys.stdout.write(jsons.dumps(found.json()) + "\n")
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import json as jsons
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,17 +11,19 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from . import options
+
 
 def info(
     file: Annotated[Path, typer.Argument(help="A checkpoint.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+    json: options.Json = False,
 ) -> None:
     """Say what is in a checkpoint, once it is found whole: the learner, how far it is, what it was reading."""
     from ..checkpoint import inspect
 
     found = inspect(file)
-    if as_json:
-        sys.stdout.write(json.dumps(found) + "\n")
+    if json:
+        sys.stdout.write(jsons.dumps(found) + "\n")
         return
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, value in _lines(found):
@@ -44,7 +46,7 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         characters = f" {alphabet['characters']!r}" if "characters" in alphabet else ""
         lines.append(("alphabet", f"{alphabet['kind']}{characters}"))
     if "columns" in notes:
-        target, inputs, _, ahead = notes["columns"]
+        target, inputs, _, ahead, *_ = notes["columns"]
         when = " of the next row" if ahead else ""
         lines.append(
             ("predicts", f"{target!r}{when} from {', '.join(inputs or ['all other columns'])} ({notes['task']})")

@@ -6,9 +6,10 @@ import json
 import signal
 import sys
 import time
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 
@@ -27,40 +28,68 @@ LABELS = {
 }
 
 
-def logs_of(log: list[Path] | None, tensorboard: Path | None) -> list[Any]:
-    return [*map(Lines, log or []), *([] if tensorboard is None else [Board(tensorboard)])]
+class Kept(NamedTuple):
+    """Where the learner is saved, and how often."""
+
+    checkpoint: Path | None = None
+    every: int | None = None
+    seconds: float | None = None
 
 
-def run(
-    reader: Any,
-    stream: str,
-    notes: dict[str, Any],
-    checkpoint: Path | None,
-    every: int | None,
-    seconds: float | None,
-    logs: list[Any],
-    log_seconds: float,
-    as_json: bool,
-) -> None:
+class Shown(NamedTuple):
+    """What is written down of a run, and how it is told."""
+
+    log: list[Path] | None = None
+    tensorboard: Path | None = None
+    seconds: float = 1.0
+    predictions: Path | None = None
+    json: bool = False
+
+    def logs(self) -> list[Any]:
+        return [*map(Lines, self.log or []), *([] if self.tensorboard is None else [Board(self.tensorboard)])]
+
+
+def run(reader: Any, stream: str, kept: Kept, shown: Shown) -> None:
     """Read a stream to its end, or until told to stop."""
     from ..files import alone
     from ..readers.sources import Source
 
-    _expect_place(checkpoint)
+    _expect_place(kept.checkpoint)
     source = Source(stream, reader.position + len(reader.rest))
-    keeper = Keeper(checkpoint, reader, notes, every, seconds)
-    began, begin = time.monotonic(), reader.tally.items
-    watch = Watch(reader, reader.unit, source.size, as_json, logs, log_seconds)
-    with alone(checkpoint) if checkpoint else nullcontext(), Stop() as stop:
+    keeper = Keeper(kept.checkpoint, reader, {"stream": stream}, kept.every, kept.seconds)
+    began, begin, place = time.monotonic(), reader.tally.items, reader.position
+    watch = Watch(reader, reader.unit, source.size, shown.json, shown.logs(), shown.seconds)
+    if source.terminal:
+        watch.console.print("reading what is typed here; Ctrl-D ends it", highlight=False)
+    with (
+        alone(kept.checkpoint) if kept.checkpoint else nullcontext(),
+        _predictions(reader, stream, shown.predictions),
+        Stop() as stop,
+    ):
         with watch:
             _follow(reader, source, keeper, watch, stop)
         keeper.save()
-    _say(_summary(reader, time.monotonic() - began, begin, stop), watch, as_json, reader.learning)
-    if reader.learning and not as_json:
-        kept = f"saved in {checkpoint}; `nobacktrack resume {checkpoint}` goes on" if checkpoint else "not saved"
-        watch.console.print(f"{kept}{'' if checkpoint else '; --checkpoint FILE keeps it'}", highlight=False)
+    summary = _summary(reader, time.monotonic() - began, begin, stop)
+    if shown.json:
+        sys.stdout.write(json.dumps(summary) + "\n")
+    else:
+        _say(summary, watch, reader.learning)
+        _say_what_next(watch, reader, source, kept.checkpoint, place)
     if stop.signal == signal.SIGINT:
         sys.exit(128 + stop.signal)
+
+
+@contextmanager
+def _predictions(reader: Any, stream: str, path: Path | None) -> Iterator[None]:
+    """A file that is told what is expected of each row."""
+    if path is None:
+        yield
+        return
+    if reader.unit != "rows":
+        raise ValueError(f"--predictions: those of rows are written; {stream} is text")
+    with closing(Lines(path, begin=True)) as lines:
+        reader.tell = lines.write
+        yield
 
 
 def _expect_place(checkpoint: Path | None) -> None:
@@ -96,22 +125,30 @@ def _summary(reader: Any, seconds: float, begin: int, stop: Stop) -> dict[str, A
         f"{reader.unit}_per_second": round(count / seconds) if seconds else None,
         **reader.score(),
         "skipped": reader.tally.skipped,
+        "first_skipped": reader.tally.skips,
         "stopped_by": None if stop.signal is None else signal.Signals(stop.signal).name,
         "engine": reader.engine_name if reader.begun else None,
         "learner": repr(getattr(reader, "trained", reader.learner)) if reader.begun else None,
     }
 
 
-def _say(summary: dict[str, Any], watch: Watch, as_json: bool, learning: bool) -> None:
+def _say(summary: dict[str, Any], watch: Watch, learning: bool) -> None:
     """The summary: on standard output where it is what was asked for, beside the live line otherwise."""
-    if as_json:
-        sys.stdout.write(json.dumps(summary) + "\n")
-        return
+    console = watch.console if learning else Console()
     for name, value in summary.items():
-        if value not in (None, 0):
+        if value not in (None, 0, []) and name != "first_skipped":
             text = (
                 f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
             )
-            console = watch.console if learning else Console()
             label = LABELS.get(name, name).replace("_", " ").replace("item", watch.unit[:-1])
             console.print(f"{label:<27}{text}", highlight=False, soft_wrap=True)
+
+
+def _say_what_next(watch: Watch, reader: Any, source: Any, checkpoint: Path | None, place: int) -> None:
+    if not reader.learning:
+        return
+    if reader.position == place:
+        again = "; --from-start reads it again" if source.seekable else ""
+        watch.console.print(f"{source.name}: nothing new after byte {place:,}{again}", highlight=False)
+    kept = f"saved in {checkpoint}; `nobacktrack resume {checkpoint}` goes on" if checkpoint else "not saved"
+    watch.console.print(f"{kept}{'' if checkpoint else '; --checkpoint FILE keeps it'}", highlight=False)

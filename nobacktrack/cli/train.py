@@ -2,138 +2,101 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ..choices import ESTIMATORS, UPDATES, Cell, cell_of, estimator_of, update_of
-from . import settings
-from .running import logs_of, run
-
-
-class Engine(StrEnum):
-    """Engines by name."""
-
-    auto = "auto"
-    jax = "jax"
-    fused = "fused"
-
-
-class Form(StrEnum):
-    """What a stream is made of."""
-
-    auto = "auto"
-    text = "text"
-    csv = "csv"
-    jsonl = "jsonl"
-
-
-class Letters(StrEnum):
-    """What the symbols of a text are."""
-
-    auto = "auto"
-    bytes = "bytes"
-    known = "known"
-    growing = "growing"
-
-
-class Task(StrEnum):
-    """What is predicted of a row."""
-
-    regression = "regression"
-    classification = "classification"
-
-
-Config = Annotated[
-    Path | None,
-    typer.Option(help="A TOML file with any of these options.", callback=settings.apply, is_eager=True),
-]
-Chosen = Annotated[Engine, typer.Option(help="How it is run: the fused loop where there is one, or jax.")]
-Checkpoint = Annotated[
-    Path | None,
-    typer.Option(help="Save the learner to this file: on the way, at the end, on SIGTERM and SIGINT."),
-]
-Every = Annotated[int | None, typer.Option(min=1, help="Save after so many characters or rows.")]
-Seconds = Annotated[float | None, typer.Option(min=0.0, help="Save after so many seconds.")]
-Log = Annotated[list[Path] | None, typer.Option(help="Write records to this file, .csv or .jsonl; it is added to.")]
-Board_ = Annotated[Path | None, typer.Option(help="Write records for TensorBoard to this folder.")]
-LogSeconds = Annotated[float, typer.Option(min=0.0, help="Seconds between two records.")]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip and count what is bad, in place of stopping there.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, no live line.")]
+from ..choices import UPDATES, Cell, cell_of, estimator_of, update_of
+from . import options
+from .options import KEEP, LEARNER, ROWS, STREAM, Engine, Form, Letters, Task
+from .running import Kept, Shown, run
 
 
 def train(
     stream: Annotated[str, typer.Argument(help="A file, or - for standard input.")],
-    format: Annotated[
-        Form, typer.Option(help="By default .csv and .jsonl are rows, all else is text.", rich_help_panel="The stream")
-    ] = Form.auto,
+    format: options.Format = Form.auto,
     alphabet: Annotated[
         Letters,
         typer.Option(
-            help="Symbols of a text: its bytes (default for a pipe), the known characters of a file, which is looked "
-            "through first (default for a file), or characters as they come, growing.",
-            rich_help_panel="The stream",
+            help="Symbols of a text: its bytes (default for a pipe); the known characters of a file, which is looked "
+            "through first (default for a file); or growing, characters as they come.",
+            rich_help_panel=STREAM,
         ),
     ] = Letters.auto,
+    skip_bad: options.SkipBad = False,
     target: Annotated[
-        str | None, typer.Option(help="Rows: the column to predict.", rich_help_panel="The stream")
+        str | None, typer.Option(metavar="COLUMN", help="The column to predict.", rich_help_panel=ROWS)
     ] = None,
     inputs: Annotated[
         str | None,
-        typer.Option(help="Rows: the columns to predict from, with commas; all others.", rich_help_panel="The stream"),
+        typer.Option(
+            metavar="COLUMNS", help="Those to predict from, a,b,c; by default all but the target.", rich_help_panel=ROWS
+        ),
     ] = None,
     words: Annotated[
         str | None,
-        typer.Option(help="Rows: columns whose numbers are names, with commas.", rich_help_panel="The stream"),
+        typer.Option(metavar="COLUMNS", help="Those whose numbers are only names, a,b,c.", rich_help_panel=ROWS),
     ] = None,
-    task: Annotated[
-        Task, typer.Option(help="Rows: predict a number or a label.", rich_help_panel="The stream")
-    ] = Task.regression,
+    task: Annotated[Task, typer.Option(help="Predict a number or a label.", rich_help_panel=ROWS)] = Task.regression,
     ahead: Annotated[
-        bool,
-        typer.Option("--ahead", help="Rows: predict the target of the next row.", rich_help_panel="The stream"),
+        bool, typer.Option("--ahead", help="Predict the target of the next row.", rich_help_panel=ROWS)
     ] = False,
-    skip_bad: SkipBad = False,
-    cell: Annotated[
-        Cell | None, typer.Option(help="The network: leaky for text, rnn for rows.", rich_help_panel="The learner")
+    delimiter: Annotated[
+        str | None,
+        typer.Option(metavar="C", help="Between the fields of CSV; a comma, a tab in .tsv.", rich_help_panel=ROWS),
     ] = None,
-    units: Annotated[int, typer.Option(min=1, help="Units of the network.", rich_help_panel="The learner")] = 20,
-    estimator: Annotated[
-        str, typer.Option(help=f"How the gradient is estimated: {ESTIMATORS}.", rich_help_panel="The learner")
-    ] = "nobacktrack",
+    predictions: options.Predictions = None,
+    cell: Annotated[
+        Cell | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"The network: {', '.join(Cell)}. By default leaky for text, rnn for rows.",
+            rich_help_panel=LEARNER,
+        ),
+    ] = None,
+    units: options.Units = 20,
+    estimator: options.Estimator = "nobacktrack",
     update: Annotated[
         str | None,
         typer.Option(
-            help=f"How the parameters move: {UPDATES}. kalman for text, kalman:0.1:5 for rows.",
-            rich_help_panel="The learner",
+            metavar="NAME",
+            help=f"How the parameters move: {UPDATES}. By default kalman for text, kalman:0.1:5 for rows.",
+            rich_help_panel=LEARNER,
         ),
     ] = None,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the initial weights and of the signs.", rich_help_panel="The learner")
-    ] = 0,
-    engine: Chosen = Engine.auto,
-    checkpoint: Checkpoint = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Begin anew over a checkpoint that is there.")] = False,
-    checkpoint_every: Every = None,
-    checkpoint_seconds: Seconds = 60.0,
-    log: Log = None,
-    tensorboard: Board_ = None,
-    log_seconds: LogSeconds = 1.0,
-    json: Json = False,
-    config: Config = None,
+    seed: options.Seed = 0,
+    engine: options.Runner = Engine.auto,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Save the learner here: on the way, at the end, when stopped.", rich_help_panel=KEEP
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Begin anew over a checkpoint that is there.", rich_help_panel=KEEP)
+    ] = False,
+    checkpoint_every: options.Every = None,
+    checkpoint_seconds: options.Seconds = 60.0,
+    log: options.Log = None,
+    tensorboard: options.Board = None,
+    log_seconds: options.LogSeconds = 1.0,
+    json: options.Json = False,
+    config: options.Config = None,
 ) -> None:
     """Learn from a stream in one pass, online: the next character of a text, or a column of rows.
 
-    Examples: `nobacktrack train book.txt`; `tail -f log.txt | nobacktrack train - --checkpoint log.nbt`;
-    `nobacktrack train power.csv --target load --checkpoint power.nbt`.
+    $ nobacktrack train book.txt
+
+    $ tail -f log.txt | nobacktrack train - --checkpoint log.nbt
+
+    $ nobacktrack train power.csv --target load --checkpoint power.nbt
     """
     if checkpoint is not None and checkpoint.is_file() and not overwrite:
         raise ValueError(f"{checkpoint}: it exists: `nobacktrack resume {checkpoint}` goes on, --overwrite begins anew")
     form = _form(stream, format)
     if form == Form.text:
-        if target or inputs or words:
+        if target or inputs or words or predictions:
             raise ValueError(f"{stream}: columns are those of rows; add --format csv or jsonl")
         reader = _text_reader(
             stream, alphabet, cell or Cell.leaky, units, estimator, update or "kalman", seed, engine, skip_bad
@@ -148,57 +111,65 @@ def train(
         from ..readers.rows import Columns, RowsReader
         from ..readers.table import DEFAULT, Parts, TableReader
 
-        columns = Columns(target, _names(inputs), _names(words) or (), ahead)
+        between = delimiter or ("\t" if Path(stream).suffix == ".tsv" else ",")
+        columns = Columns(target, _names(inputs), _names(words) or (), ahead, between.replace("\\t", "\t"))
         parts = Parts(cell or DEFAULT.cell, units, estimator, update or DEFAULT.update, seed)
         _ = estimator_of(estimator), update_of(parts.update)  # refused before the first row, not after it
         reader = RowsReader(TableReader(task, parts), form, columns, skip_bad=skip_bad)
-    notes = {"stream": stream}
-    logs = logs_of(log, tensorboard)
-    run(reader, stream, notes, checkpoint, checkpoint_every, checkpoint_seconds, logs, log_seconds, json)
+    kept = Kept(checkpoint, checkpoint_every, checkpoint_seconds)
+    run(reader, stream, kept, Shown(log, tensorboard, log_seconds, predictions, json))
 
 
 def resume(
     file: Annotated[Path, typer.Argument(help="A checkpoint that `train` saved.")],
     stream: Annotated[
-        str | None, typer.Option(help="The stream, where it is no longer where it was; - for standard input.")
+        str | None, typer.Option(help="The stream, if it is no longer where it was; - for standard input.")
     ] = None,
     from_start: Annotated[bool, typer.Option("--from-start", help="Read a file from its beginning.")] = False,
-    skip_bad: SkipBad = False,
-    engine: Chosen = Engine.auto,
-    checkpoint_every: Every = None,
-    checkpoint_seconds: Seconds = 60.0,
-    log: Log = None,
-    tensorboard: Board_ = None,
-    log_seconds: LogSeconds = 1.0,
-    json: Json = False,
-    config: Config = None,
+    format: options.Format = Form.auto,
+    skip_bad: options.SkipBad = False,
+    predictions: options.Predictions = None,
+    engine: options.Runner = Engine.auto,
+    checkpoint_every: options.Every = None,
+    checkpoint_seconds: options.Seconds = 60.0,
+    log: options.Log = None,
+    tensorboard: options.Board = None,
+    log_seconds: options.LogSeconds = 1.0,
+    json: options.Json = False,
+    config: options.Config = None,
 ) -> None:
     """Go on from a checkpoint, at the place in the stream where it was made, bit for bit as if it had never stopped."""
-    reader, notes = _reader_of(file, engine, skip_bad, learning=True)
-    name = stream or notes.get("stream")
+    reader, name = _reader_of(file, stream, format, engine, skip_bad, learning=True)
     if name is None:
         raise ValueError(f"{file}: it does not say which stream it was reading: give one by --stream")
     if from_start:
         reader.rewind()
-    logs = logs_of(log, tensorboard)
-    run(reader, name, {"stream": name}, file, checkpoint_every, checkpoint_seconds, logs, log_seconds, json)
+    kept = Kept(file, checkpoint_every, checkpoint_seconds)
+    run(reader, name, kept, Shown(log, tensorboard, log_seconds, predictions, json))
 
 
 def evaluate(
     file: Annotated[Path, typer.Argument(help="A checkpoint.")],
     stream: Annotated[str, typer.Argument(help="A file of the kind that it was trained on, or - for standard input.")],
-    skip_bad: SkipBad = False,
-    json: Json = False,
+    format: options.Format = Form.auto,
+    skip_bad: options.SkipBad = False,
+    predictions: options.Predictions = None,
+    json: options.Json = False,
 ) -> None:
-    """How well a learner predicts a stream, read from its beginning, without learning from it."""
-    reader, _ = _reader_of(file, Engine.auto, skip_bad, learning=False)
-    run(reader, stream, {}, None, None, None, [], 1.0, json)
+    """How well a learner predicts a stream, read from its beginning, without learning from it.
+
+    Rows may come without the target: with --predictions, what is expected of each is written down.
+    """
+    reader, _ = _reader_of(file, stream, format, Engine.auto, skip_bad, learning=False)
+    run(reader, stream, Kept(), Shown(predictions=predictions, json=json))
 
 
 def _form(stream: str, form: Form) -> Form:
     if form != Form.auto:
         return form
-    return {".csv": Form.csv, ".jsonl": Form.jsonl, ".ndjson": Form.jsonl}.get(Path(stream).suffix, Form.text)
+    return {".csv": Form.csv, ".tsv": Form.csv, ".jsonl": Form.jsonl, ".ndjson": Form.jsonl}.get(
+        Path(stream).suffix, Form.text
+    )
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
@@ -237,19 +208,25 @@ def _text_reader(
     return TextReader(learner, learner.init(seed), alphabet, engine=engine, skip_bad=skip_bad)
 
 
-def _reader_of(file: Path, engine: Engine, skip_bad: bool, learning: bool) -> tuple[Any, dict[str, Any]]:
-    """The reader that a checkpoint holds: where it was, or, to evaluate, at the beginning of a stream."""
+def _reader_of(
+    file: Path, stream: str | None, form: Form, engine: Engine, skip_bad: bool, learning: bool
+) -> tuple[Any, str | None]:
+    """The reader that a checkpoint holds, where it was or, to evaluate, at a beginning; and the stream to read."""
     import nobacktrack as nbt
 
     learner, state, notes = nbt.load(file)
-    if notes.get("reads") not in ("text", "rows"):
+    reads, name = notes.get("reads"), stream or notes.get("stream")
+    if reads not in ("text", "rows"):
         raise ValueError(f"{file}: saved by a program, not by `nobacktrack train`: it does not say what it was reading")
-    options = {"learning": learning, "skip_bad": skip_bad}
-    if notes["reads"] == "rows":
+    if form != Form.auto and (form == Form.text) != (reads == "text"):
+        raise ValueError(f"--format {form}: {file} was trained on {reads}")
+    chosen = {"learning": learning, "skip_bad": skip_bad}
+    if reads == "rows":
         from ..readers.rows import RowsReader
 
-        return RowsReader.resumed(learner, state, notes, **options), notes
+        found = _form(name or "", form)
+        return RowsReader.resumed(learner, state, notes, form=None if found == Form.text else found, **chosen), name
     from ..readers.alphabets import alphabet_of
     from ..readers.text import TextReader
 
-    return TextReader(learner, state, alphabet_of(notes["alphabet"]), engine=engine, notes=notes, **options), notes
+    return TextReader(learner, state, alphabet_of(notes["alphabet"]), engine=engine, notes=notes, **chosen), name

@@ -28,7 +28,8 @@ class Watch:
         self.console = Console(stderr=True, quiet=quiet)
         columns = (SpinnerColumn(), *((BarColumn(20),) if size else ()), TextColumn("{task.fields[line]}"))
         self.progress = Progress(*columns, console=self.console, transient=True)
-        self.task = self.progress.add_task("", total=size, line="starting")
+        self.task = self.progress.add_task("", total=size, line="starting: what has not run before is compiled first")
+        self._skips = 0
 
     def __enter__(self) -> Watch:
         self.progress.start()
@@ -40,7 +41,10 @@ class Watch:
             log.close()
 
     def look(self, last: bool = False) -> None:
-        """Say where the run is, if it is time to."""
+        """Say where the run is, if it is time to; and what was skipped."""
+        for message in self.reader.tally.skips[self._skips :]:
+            self.console.print(f"skipped: {message}", highlight=False, soft_wrap=True)
+        self._skips = len(self.reader.tally.skips)
         now = time.monotonic()
         shows, writes = now - self.seen >= GLANCE, bool(self.logs) and (last or now - self.logged >= self.every)
         if not (shows or writes) or not self.reader.begun:
@@ -94,26 +98,24 @@ def _scored(record: dict[str, Any]) -> str:
 
 
 class Lines:
-    """Records as JSON lines or CSV, by the name of the file; they go on where the file ends."""
+    """Records as JSON lines or CSV, by the name of the file; they go on where it ends, unless it is begun anew."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, begin: bool = False):
         if path.suffix not in (".csv", ".jsonl", ".json"):
-            raise ValueError(f"{path}: a log ends in .csv or .jsonl")
+            raise ValueError(f"{path}: records are written to a file that ends in .csv or .jsonl")
         self.is_csv = path.suffix == ".csv"
-        begun = path.exists() and path.stat().st_size > 0
-        self.fields = path.read_text().split("\n", 1)[0].split(",") if begun and self.is_csv else None
-        if begun and not path.read_bytes().endswith(b"\n"):
-            self.file = open(path, "a")  # noqa: SIM115 - open as long as the run is
+        before = path.read_text() if path.exists() and not begin else ""
+        self.fields = before.split("\n", 1)[0].split(",") if before and self.is_csv else None
+        self.file = open(path, "w" if begin else "a")  # noqa: SIM115 - open as long as the run is
+        if before and not before.endswith("\n"):
             self.file.write("\n")  # the run before was stopped in the middle of a line
-        else:
-            self.file = open(path, "a")  # noqa: SIM115
 
     def write(self, record: dict[str, Any]) -> None:
         if not self.is_csv:
             self.file.write(json.dumps(record) + "\n")
         else:
             if self.fields is None:
-                self.fields = list(record)
+                self.fields = [name for name, value in record.items() if not isinstance(value, dict)]
                 self.file.write(",".join(self.fields) + "\n")
             row = io.StringIO()
             csv.DictWriter(row, self.fields, extrasaction="ignore", lineterminator="\n").writerow(record)

@@ -134,6 +134,25 @@ def table(
     return found
 
 
+def summary(entries: list[Entry], results: Results, seeds: int, entropy: float | None) -> dict[str, Any]:
+    """The same for programs: bits in the last tenth of each run, null where it diverged."""
+    methods = []
+    for entry in entries:
+        curves = [results[entry.key(seed)] for seed in range(seeds)]
+        last = [curve.last if math.isfinite(curve.last) else None for curve in curves]
+        pace = float(np.nanmedian([curve.microseconds for curve in curves]))
+        methods.append(
+            {
+                "estimator": entry.name,
+                "update": entry.update,
+                "characters": entry.length,
+                "microseconds": pace if math.isfinite(pace) else None,
+                "bits": last,
+            }
+        )
+    return {"entropy": entropy, "methods": methods}
+
+
 def _if_all(values: list[float]) -> str:
     """Mean and standard error where all runs went so far."""
     return _mean(values, 3) if np.isfinite(values).all() else "-"

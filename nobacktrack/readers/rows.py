@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ class Columns(NamedTuple):
     inputs: tuple[str, ...] | None = None
     words: tuple[str, ...] = ()
     ahead: bool = False  # the target is that of the next row
+    delimiter: str = ","  # between the fields of CSV
 
 
 class RowsReader:
@@ -49,9 +50,12 @@ class RowsReader:
     ):
         if form not in FORMS:
             raise ValueError(f"format must be one of {', '.join(FORMS)}, not {form!r}")
+        if len(columns.delimiter) != 1 or columns.delimiter in '\r\n"':
+            raise ValueError(f"delimiter must be one character, not {columns.delimiter!r}")
         notes = notes or {}
         self.table, self.form, self.columns = table, form, columns
         self.learning, self.skip_bad = learning, skip_bad
+        self.tell: Callable[[dict[str, Any]], None] | None = None  # told the prediction of each row
         self.kinds: dict[str, str] = dict(notes.get("kinds", {}))
         self.header: list[str] | None = notes.get("header")
         self.line, self.position = int(notes.get("line", 0)), int(notes.get("position", 0))
@@ -61,11 +65,13 @@ class RowsReader:
             table.count_anew()
 
     @classmethod
-    def resumed(cls, learner: Learner, state: State, notes: Mapping[str, Any], **options: Any) -> RowsReader:
-        """A reader that goes on from a checkpoint."""
-        target, inputs, words, ahead = notes["columns"]
-        columns = Columns(target, None if inputs is None else tuple(inputs), tuple(words), ahead)
-        return cls(TableReader.made(learner, state, notes), notes["form"], columns, notes=notes, **options)
+    def resumed(
+        cls, learner: Learner, state: State, notes: Mapping[str, Any], form: str | None = None, **options: Any
+    ) -> RowsReader:
+        """A reader that goes on from a checkpoint, `form` where the rows are of another form now."""
+        target, inputs, words, *rest = notes["columns"]
+        columns = Columns(target, None if inputs is None else tuple(inputs), tuple(words), *rest)
+        return cls(TableReader.made(learner, state, notes), form or notes["form"], columns, notes=notes, **options)
 
     @property
     def begun(self) -> bool:
@@ -137,9 +143,16 @@ class RowsReader:
 
     def finish(self) -> np.ndarray:
         """The stream has ended: a last line without an end is one all the same."""
-        return self.take(b"\n") if self.rest else np.zeros(0)
+        ended = not self.rest or self.rest.endswith(b"\n")
+        losses = self.take(b"" if ended else b"\n")
+        if not ended:  # its end may come yet, if the stream goes on
+            self.line, self.position = self.line - 1, self.position - 1
+        if self.columns.ahead and self.tell is not None and self.begun:
+            self._tell(self.table.expected(), None)  # of the row that has not come
+        return losses
 
     def _row(self, line: bytes) -> float:
+        self.table.tell = None if self.tell is None else self._tell
         try:
             values = self._values(line)
             if values is None:
@@ -149,10 +162,23 @@ class RowsReader:
                 return self._evaluated(inputs, target)
             return self.table.learn(inputs, target, ahead=self.columns.ahead)
         except BadItem as error:
+            bad = self._bad(str(error))
             if not self.skip_bad:
-                raise self._bad(str(error)) from None
-            self.tally.skipped += 1
+                raise bad from None
+            self.tally.skip(str(bad))
             return math.nan
+
+    def _tell(self, expected: Any, target: Any) -> None:
+        """A record of what was expected of a row, and of what came."""
+        assert self.tell is not None
+        record = {"row": self.line + 1, "target": target}
+        if self.table.task == "regression":
+            self.tell(record | {"prediction": expected})
+        else:
+            likeliest = max(expected, key=expected.get, default=None)  # none, before the first label
+            self.tell(
+                record | {"prediction": likeliest, "probability": expected.get(likeliest), "probabilities": expected}
+            )
 
     def _evaluated(self, values: dict[str, Any], target: Any) -> float:
         for name, value in values.items():
@@ -180,13 +206,13 @@ class RowsReader:
             return None
         header, kinds = self.header or list(named), dict(self.kinds)
         row = {name: self._valued(name, named[name], kinds) for name in self._inputs(named, header)}
-        target = self._valued(self.columns.target, named[self.columns.target], kinds)
+        target = self._valued(self.columns.target, named.get(self.columns.target), kinds)
         self.header, self.kinds = header, kinds  # a bad row leaves them as they were
         return row, target
 
     def _of_csv(self, text: str) -> dict[str, Any] | None:
         try:
-            (fields,) = csv.reader([text], strict=True)
+            (fields,) = csv.reader([text], strict=True, delimiter=self.columns.delimiter)
         except csv.Error as error:
             raise BadItem(f"not CSV, or cut short ({error})") from None
         if self.header is None:
@@ -213,15 +239,15 @@ class RowsReader:
         return found
 
     def _expect_columns(self, names: list[str]) -> None:
-        for name in (self.columns.target, *(self.columns.inputs or ()), *self.columns.words):
+        for name in (*self._targets(), *(self.columns.inputs or ()), *self.columns.words):
             if name not in names:
-                hint = "; columns are separated by commas" if len(names) == 1 and self.form == "csv" else ""
+                hint = "; --delimiter says what is between them" if len(names) == 1 and self.form == "csv" else ""
                 raise BadItem(f"there is no column {name!r} among {', '.join(map(repr, names[:20]))}{hint}")
 
     def _inputs(self, named: Mapping[str, Any], header: list[str]) -> Sequence[str]:
         """The columns to predict from, once all that is needed is there."""
         inputs = self.columns.inputs or [name for name in header if name != self.columns.target or self.columns.ahead]
-        missing = [name for name in (*inputs, self.columns.target) if name not in named]
+        missing = [name for name in (*inputs, *self._targets()) if name not in named]
         if missing:
             raise BadItem(f"column {missing[0]!r} is missing")
         strange = [name for name in named if name not in header]
@@ -246,6 +272,10 @@ class RowsReader:
             hint = f"; if they are all words: --words {name}" if before == "words" else ""
             raise BadItem(f"column {name!r}: {value!r} among {before}{hint}")
         return value if number is None else number
+
+    def _targets(self) -> tuple[str, ...]:
+        """The target, where it must be there: rows that are only evaluated may come without."""
+        return (self.columns.target,) if self.learning or self.columns.ahead else ()
 
     def _labels(self) -> tuple[str, ...]:
         return (self.columns.target,) if self.table.task == "classification" else ()

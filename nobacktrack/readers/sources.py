@@ -23,6 +23,7 @@ class Source:
         self.name = "standard input" if name == "-" else name
         self._file: BinaryIO = sys.stdin.buffer if name == "-" else _opened(Path(name))
         self.seekable = name != "-" and self._file.seekable()
+        self.terminal = name == "-" and self._file.isatty()
         if self.seekable:
             self.size = os.fstat(self._file.fileno()).st_size
             if start > self.size:

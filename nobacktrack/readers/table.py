@@ -4,8 +4,9 @@ row.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +51,7 @@ class TableReader:
         self.live: Live | None = None
         self.count_anew()
         self.measuring, self.gradient_norm = False, math.nan  # whether to look at the gradient of the next target
+        self.tell: Callable[[Any, Any], None] | None = None  # told what was expected, before the target, and the target
 
     def count_anew(self) -> None:
         """Forget how well it has predicted."""
@@ -60,29 +62,33 @@ class TableReader:
         """The number that is expected with a row, or the probability of each label."""
         if self.live is None:
             return {} if self.task == "classification" else self.scale.mean
-        return self._meaning(self.live.predict(self.features.vector(row)))
+        return self._meaning(self.live.predict(self.features.vector(row)), len(self.classes.places))
 
     def learn(self, row: Mapping[Any, Any], y: Any = None, *, ahead: bool = False) -> float:
         """Take in a row and its target, if it has one: the loss, in nats. `ahead`: the target comes before the row,
         as that of the row before.
         """
-        y = self._checked(y)
+        y = label = self._checked(y)
         grown = self.features.learn(row)
         x = self.features.vector(row)
+        used = len(self.classes.places)  # a label that is new could not be expected
         if y is not None and self.task == "classification":
             y = self._symbol(y)
         self._fit(grown)
-        assert self.live is not None
-        loss = self._observed(y) if ahead and y is not None else math.nan
-        self.live.advance(x)
-        if not ahead and y is not None:
-            loss = self._observed(y)
+        live = self._begun()
+        if not ahead:
+            live.advance(x)
+        self._told(label, used)
+        loss = math.nan if y is None else self._observed(y, used)
+        if ahead:
+            live.advance(x)
         self.tally.add_one(loss)
         return loss
 
     def evaluate(self, row: Mapping[Any, Any], y: Any = None, *, ahead: bool = False) -> float:
         """The same without learning: the state of the network goes on, nothing else."""
-        live, y = self._begun(), self._checked(y)
+        live, y, used = self._begun(), self._checked(y), len(self.classes.places)
+        label = y
         if y is not None and self.task == "classification":
             if y not in self.classes.places:
                 raise BadItem(f"target: {y!r} was never seen in training")
@@ -90,17 +96,25 @@ class TableReader:
         x = self.features.vector(row)
         if not ahead:
             live.advance(x)
-        loss = math.nan if y is None else self._scored(live.predict(), y)
+        self._told(label, used)
+        loss = math.nan if y is None else self._scored(live.predict(), y, used)
         if ahead:
             live.advance(x)
         self.tally.add_one(loss)
         return loss
 
-    def _scored(self, y_hat: np.ndarray, y: Any) -> float:
-        """Count a prediction: its loss."""
+    def expected(self) -> Any:
+        """What is expected of the target that comes next, all rows being taken in."""
+        return self._meaning(self._begun().predict(), len(self.classes.places))
+
+    def _told(self, y: Any, used: int) -> None:
+        if self.tell is not None:
+            self.tell(self._meaning(self._begun().predict(), used), y)
+
+    def _scored(self, y_hat: np.ndarray, y: Any, used: int) -> float:
+        """Count a prediction, `used` labels being known: its loss."""
         if self.task == "classification":
-            used = len(self.classes.places)
-            self.right += int(np.argmax(y_hat[:used])) == y
+            self.right += bool(used) and int(np.argmax(y_hat[:used])) == y
             self.counts[y] = self.counts.get(y, 0) + 1
             peak = float(np.max(y_hat))
             return peak + math.log(float(np.sum(np.exp(np.asarray(y_hat, float) - peak)))) - float(y_hat[y])
@@ -108,10 +122,10 @@ class TableReader:
         self.off_mean += (self.scale.mean - y) ** 2
         return (self.scale.within(y) - float(y_hat[0])) ** 2 / 2 + math.log(2 * math.pi) / 2
 
-    def _observed(self, y: Any) -> float:
+    def _observed(self, y: Any, used: int) -> float:
         """Score, count, learn."""
         live = self._begun()
-        self._scored(live.predict(), y)
+        self._scored(live.predict(), y, used)
         if self.task == "regression":
             self.scale.add(y)
             y = np.array([self.scale.within(y)])
@@ -161,12 +175,14 @@ class TableReader:
             state = without_symbols(state, max(1, len(self.classes.places)))
         return Live(learner, state)
 
-    def _meaning(self, y_hat: np.ndarray) -> Any:
+    def _meaning(self, y_hat: np.ndarray, used: int) -> Any:
+        """A number, or the probabilities of the first `used` labels."""
         if self.task == "regression":
             return self.scale.out(float(y_hat[0]))
-        logits = np.asarray(y_hat[: len(self.classes.places)], float)
+        logits = np.asarray(y_hat[:used], float)
         shares = np.exp(logits - logits.max(initial=-np.inf))
-        return dict(zip(self.classes.places, (shares / shares.sum()).tolist(), strict=True))
+        labels = itertools.islice(self.classes.places, used)
+        return dict(zip(labels, (shares / shares.sum()).tolist(), strict=True))
 
     # --- checkpoints ------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from scipy.special import gammaln
 from ..protocol import NATS_PER_BIT
 
 PACE = 1e-4  # recent: the last ten thousand items or so
+MOST_SKIPS = 5  # that are told of; the others are counted
 
 
 class Tally:
@@ -24,6 +25,7 @@ class Tally:
         self.recent = float(kept.get("recent", 0.0))
         self.weight = float(kept.get("weight", 0.0))
         self.skipped = int(kept.get("skipped", 0))
+        self.skips: list[str] = []  # where the first ones were, and why; of this run alone
 
     def add(self, losses: np.ndarray) -> None:
         """Take in the losses of some items, NaN where there was no target."""
@@ -47,6 +49,12 @@ class Tally:
             self.recent += PACE * (loss - self.recent)
             self.weight += PACE * (1 - self.weight)
 
+    def skip(self, why: str) -> None:
+        """Something bad was left out."""
+        self.skipped += 1
+        if len(self.skips) < MOST_SKIPS:
+            self.skips.append(why)
+
     @property
     def mean(self) -> float:
         """Nats a target, since the beginning."""
@@ -58,7 +66,7 @@ class Tally:
         return self.recent / self.weight if self.weight else math.nan
 
     def described(self) -> dict[str, Any]:
-        return dict(vars(self))
+        return {name: value for name, value in vars(self).items() if name != "skips"}
 
 
 def frequencies_nats(counts: np.ndarray) -> float:

@@ -191,7 +191,7 @@ class TextReader:
         """Skip so many bytes, if that was allowed."""
         if not self.skip_bad:
             raise BadItem(f"byte {self.position}: {message}", self.position)
-        self.tally.skipped += 1
+        self.tally.skip(f"byte {self.position}: {message}")
         self.position += length
 
 
