@@ -41,7 +41,8 @@ def exact_influence(learner: Learner, state: State, inputs: Sequence[Tree], path
     """dh/dtheta along a path of parameters, by RTRL, from a state that no parameter has touched."""
     exact = Learner(learner.system, RTRL(), learner.update)
     influence = RTRL().init(learner.system, _point(state, inputs[0]))
-    return _along(exact, state._replace(influence=influence), inputs, path, [()] * len(inputs)).influence
+    final = jax.jit(lambda state: along(exact, state, inputs, path, [()] * len(inputs)).influence)
+    return final(state._replace(influence=influence))
 
 
 def check_unbiased(
@@ -70,17 +71,21 @@ def _begins_idle(learner: Learner, state: State, x: Tree, theta: Tree, template:
     """Whether the signs of the first sub-step change nothing, from a state that no parameter has touched."""
     plain = jax.tree.map(lambda leaf: jnp.ones(leaf.shape, leaf.dtype), template)
     turned = (*(leaf.at[(0,) * leaf.ndim].set(-1) for leaf in plain[:1]), *plain[1:])
-    one, other = (_along(learner, state, [x], [theta], [draw]) for draw in (plain, turned))
-    return same_bits(*(_estimated_influence(learner, after) for after in (one, other)))
+    read = jax.jit(lambda draw: estimated_influence(learner, along(learner, state, [x], [theta], [draw])))
+    return same_bits(read(plain), read(turned))
 
 
 def check_one_step(learner: Learner, state: State, x: Tree, tolerance: float = 1e-12) -> float:
     """E G~' = df/dh G~ + df/dtheta over the signs of one advance from any state: the largest relative error."""
     template = jax.eval_shape(lambda s: learner.draw(s, s.t), state)
     mean = mean_over_signs(lambda signs: estimated_influence(learner, learner.advanced(state, x, signs)), template)
-    exact, influence = Learner(learner.system, RTRL(), learner.update), _estimated_influence(learner, state)
-    wanted = _along(exact, state._replace(influence=influence), [x], [state.params.theta], [()]).influence
-    return expect_close(mean, wanted, tolerance, "E G~' = df/dh G~ + df/dtheta")
+    exact = Learner(learner.system, RTRL(), learner.update)
+
+    @jax.jit
+    def following(state: State) -> Tree:
+        return exact.advanced(state._replace(influence=estimated_influence(learner, state)), x, ()).influence
+
+    return expect_close(mean, following(state), tolerance, "E G~' = df/dh G~ + df/dtheta")
 
 
 def check_rtrl(learner: Learner, state: State, stream: Any, tolerance: float = 1e-10) -> float:
@@ -302,10 +307,6 @@ def along(learner: Learner, state: State, inputs: Sequence[Tree], path: Sequence
     for x, theta, draw in zip(inputs, path, draws, strict=True):
         state = learner.advanced(state._replace(params=state.params._replace(theta=theta)), x, draw)
     return state
-
-
-# Compiled whole: operation by operation, as many small programs would be compiled.
-_along, _estimated_influence = jax.jit(along), jax.jit(estimated_influence)
 
 
 def mean_over_signs(function: Any, template: Tree) -> Tree:
