@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from enum import StrEnum
@@ -75,7 +76,7 @@ def estimator_of(text: str) -> Any:
         raise ValueError(f"estimator: {text!r} is none of {ESTIMATORS}")
     kind, fields = kinds[name]
     if len(numbers) > len(fields) or not all(number.isdecimal() for number in numbers):
-        raise ValueError(f"estimator: {text!r}; {name} takes {' and '.join(fields) or 'no number'}")
+        raise ValueError(f"estimator: {text!r}; {name} takes {' and '.join(fields) or 'no number'}, whole numbers")
     if rule and (rule not in norms or name not in ("nobacktrack", "split", "diagonal")):
         raise ValueError(f"estimator: {text!r}; norms are {', '.join(norms)}, of nobacktrack, split and diagonal")
     given = dict(zip(fields, map(int, numbers), strict=False))
@@ -93,6 +94,8 @@ def update_of(text: str) -> Any:
         numbers = [float(number) for number in given]
     except ValueError:
         raise ValueError(f"update: {text!r}; {':'.join(given)!r} is not a number") from None
+    if not all(0 <= number < math.inf for number in numbers):
+        raise ValueError(f"update: {text!r}; its numbers must be finite and >= 0")
     kind, _, steady = name.partition("-")
     if kind not in ("kalman", "sgd", "adam") or len(numbers) > (2 if kind == "kalman" else 1):
         raise ValueError(f"update: {text!r} is none of {UPDATES}")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .configuration import as_number, at_least
+from .configuration import at_least
 from .learner import Verbs
 from .live import Live
 from .protocol import State
@@ -23,8 +23,8 @@ def generate(
     if not isinstance(getattr(learner.system, "readout", None), Softmax):
         raise ValueError(f"{learner.system} does not predict symbols: there is nothing to draw")
     at_least("length", length, 1)
-    if not as_number(temperature, "temperature") > 0:
-        raise ValueError(f"temperature must be > 0, not {temperature!r}")
+    if not 0 < temperature < float("inf"):
+        raise ValueError(f"temperature must be a finite number > 0, not {temperature!r}")
     live, uniforms = Live(learner, state), np.random.default_rng(seed).random(length)
     for symbol in np.asarray(prime, int).tolist():
         live.advance(symbol)

@@ -27,7 +27,7 @@ def text(tmp_path):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_a_run_that_was_killed_ends_where_one_ends_that_was_not(how):
     options = ["--units", "8", "--estimator", "nobacktrack:4", "--checkpoint-every", "2000"]
-    found = faults.run(400_000, 3, how, 6.0, options)
+    found = faults.run(1_500_000, 3, how, 5.0, options)
     assert found.identical
     assert found.broken == 0
     assert found.kills >= 1
@@ -81,6 +81,31 @@ def test_a_full_disk_leaves_the_last_checkpoint(text, tmp_path):
     assert kept.read_bytes() == before
     assert checkpoint.inspect(kept)["t"] == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == [".a.lock", "a", "text.txt"]
+
+
+def test_labels_and_predictions_for_people_and_programs(tmp_path):
+    """The summary of a classification; predictions that go on with the run; files that would be written over."""
+    rows, kept, told = (tmp_path / name for name in ("rows.csv", "a.nbt", "told.csv"))
+    rows.write_text("x,label\n" + "".join(f"{t % 3},{'high' if t % 3 == 2 else 'low'}\n" for t in range(60)))
+    train = [*COMMAND, "train", str(rows), "--target", "label", "--task", "classification", "--units", "3"]
+    first = subprocess.run(
+        [*train, "--checkpoint", str(kept), "--predictions", str(told)], capture_output=True, text=True
+    )
+    assert first.returncode == 0, first.stderr
+    assert "share of the most frequent 0.6667" in first.stderr
+    assert "saved in" in first.stderr
+    with rows.open("a") as file:
+        file.write("2,high\n")
+    subprocess.run(
+        [*COMMAND, "resume", str(kept), "--predictions", str(told), "--json"], check=True, capture_output=True
+    )
+    assert [line.split(",")[0] for line in told.read_text().splitlines()] == ["row", *map(str, range(2, 63))]
+    before = rows.read_bytes()
+    for option in ("--predictions", "--log", "--checkpoint"):
+        wrong = subprocess.run([*train, option, str(rows), "--overwrite"], capture_output=True, text=True)
+        assert wrong.returncode == 2
+        assert "must be files of their own" in wrong.stderr
+        assert rows.read_bytes() == before
 
 
 def test_a_checkpoint_is_not_lost_to_a_second_run(text, tmp_path):

@@ -255,6 +255,8 @@ def test_predictions_are_told_before_their_targets():
     for ahead in (False, True):
         reader, beside = (rows_reader(columns=Columns("y", ahead=ahead)) for _ in range(2))
         found = told(reader, CSV)
+        assert found[0]["prediction"] is None  # nothing was known of its size
+        assert reader.table.scored == 39
         assert [record["row"] for record in found] == [*range(2, 42 + ahead)]
         beside.take(CSV[: CSV.rindex(b"\n", 0, -1) + 1])  # all but the last row
         *_, u, colour, y = CSV[:-1].decode().replace("\n", ",").split(",")
@@ -297,6 +299,13 @@ def test_rows_are_predicted_without_their_targets():
     (found,) = told(frozen, b'{"colour": "red", "u": 1.5}\n')
     assert found == {"row": 1, "target": None, "prediction": trained.table.predict({"u": 1.5, "colour": "red"})}
     assert frozen.tally.targets == 0
+    for raw, message in (
+        (b"u;colour;y\n", "no column 'u' among 'u;colour;y'; --delimiter"),
+        (b"u,y\n", "there is no column 'colour'"),
+    ):
+        frozen = RowsReader.resumed(trained.learner, trained.state, trained.notes(), learning=False)
+        with pytest.raises(nbt.BadItem, match=message):
+            frozen.take(raw)
     with pytest.raises(nbt.BadItem, match="row 2: column 'y' is missing"):
         rows_reader("jsonl", columns=Columns("y", ("u",))).take(b'{"u": 1, "y": 2}\n{"u": 1}\n')
 

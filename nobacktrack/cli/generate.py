@@ -14,7 +14,9 @@ def generate(
     file: Annotated[Path, typer.Argument(help="A checkpoint of a learner that was trained on text.")],
     length: Annotated[int, typer.Option(min=1, help="Characters to write.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
-    temperature: Annotated[float, typer.Option(help="Below 1: likelier characters, above: less likely ones.")] = 1.0,
+    temperature: Annotated[
+        float, typer.Option(help="Above 0; below 1: likelier characters, above: less likely ones.")
+    ] = 1.0,
     prime: Annotated[str, typer.Option(help="Text to read first.")] = "",
 ) -> None:
     """Write text, character by character, each drawn from the prediction and read as the next input."""

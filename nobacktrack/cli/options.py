@@ -56,7 +56,15 @@ SkipBad = Annotated[
 ]
 Predictions = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Write the prediction of each row here, .csv or .jsonl.", rich_help_panel=ROWS),
+    typer.Option(
+        metavar="FILE",
+        help="Write the prediction of each row here, .csv or .jsonl; resume adds to it.",
+        rich_help_panel=ROWS,
+    ),
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(metavar="C", help="Between the fields of CSV; a comma, a tab in .tsv.", rich_help_panel=ROWS),
 ]
 Units = Annotated[int, typer.Option(min=1, metavar="N", help="Units of the network.", rich_help_panel=LEARNER)]
 Network = Annotated[

@@ -55,6 +55,7 @@ def run(reader: Any, stream: str, kept: Kept, shown: Shown) -> None:
     from ..readers.sources import Source
 
     _expect_place(kept.checkpoint)
+    _expect_apart(stream, kept.checkpoint, shown)
     source = Source(stream, reader.position + len(reader.rest))
     keeper = Keeper(kept.checkpoint, reader, {"stream": stream}, kept.every, kept.seconds)
     began, begin, place = time.monotonic(), reader.tally.items, reader.position
@@ -63,7 +64,7 @@ def run(reader: Any, stream: str, kept: Kept, shown: Shown) -> None:
         watch.console.print("reading what is typed here; Ctrl-D ends it", highlight=False)
     with (
         alone(kept.checkpoint) if kept.checkpoint else nullcontext(),
-        _predictions(reader, stream, shown.predictions),
+        _predictions(reader, shown.predictions),
         Stop() as stop,
     ):
         with watch:
@@ -80,14 +81,14 @@ def run(reader: Any, stream: str, kept: Kept, shown: Shown) -> None:
 
 
 @contextmanager
-def _predictions(reader: Any, stream: str, path: Path | None) -> Iterator[None]:
-    """A file that is told what is expected of each row."""
+def _predictions(reader: Any, path: Path | None) -> Iterator[None]:
+    """A file that is told what is expected of each row; a run that goes on adds to it."""
     if path is None:
         yield
         return
     if reader.unit != "rows":
-        raise ValueError(f"--predictions: those of rows are written; {stream} is text")
-    with closing(Lines(path, begin=True)) as lines:
+        raise ValueError("--predictions: they are those of rows; this is text")
+    with closing(Lines(path, begin=reader.position == 0)) as lines:
         reader.tell = lines.write
         yield
 
@@ -98,6 +99,16 @@ def _expect_place(checkpoint: Path | None) -> None:
         raise ValueError(f"{checkpoint}: a folder; a checkpoint is a file")
     if checkpoint is not None and not checkpoint.parent.is_dir():
         raise ValueError(f"{checkpoint}: there is no folder {checkpoint.parent}")
+
+
+def _expect_apart(stream: str, checkpoint: Path | None, shown: Shown) -> None:
+    """Refuse to write two things to one file, or over the stream."""
+    written = [checkpoint, shown.predictions, *(shown.log or [])]
+    paths = [Path(stream) if stream != "-" else None, *written]
+    places = [path.resolve() for path in paths if path is not None]
+    twice = [place for place in places if places.count(place) > 1]
+    if twice:
+        raise ValueError(f"{twice[0]}: stream, --checkpoint, --predictions and --log must be files of their own")
 
 
 def _follow(reader: Any, source: Any, keeper: Keeper, watch: Watch, stop: Stop) -> None:
@@ -136,7 +147,7 @@ def _say(summary: dict[str, Any], watch: Watch, learning: bool) -> None:
     """The summary: on standard output where it is what was asked for, beside the live line otherwise."""
     console = watch.console if learning else Console()
     for name, value in summary.items():
-        if value not in (None, 0, []) and name != "first_skipped":
+        if value is not None and value != 0 and name != "first_skipped":
             text = (
                 f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
             )
@@ -149,6 +160,7 @@ def _say_what_next(watch: Watch, reader: Any, source: Any, checkpoint: Path | No
         return
     if reader.position == place:
         again = "; --from-start reads it again" if source.seekable else ""
-        watch.console.print(f"{source.name}: nothing new after byte {place:,}{again}", highlight=False)
+        nothing = f"nothing new after byte {place:,}{again}" if place else "nothing in it"
+        watch.console.print(f"{source.name}: {nothing}", highlight=False)
     kept = f"saved in {checkpoint}; `nobacktrack resume {checkpoint}` goes on" if checkpoint else "not saved"
     watch.console.print(f"{kept}{'' if checkpoint else '; --checkpoint FILE keeps it'}", highlight=False)

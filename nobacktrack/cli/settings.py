@@ -22,7 +22,11 @@ def apply(context: typer.Context, path: Path | None) -> Path | None:
     strange = [name for name in found if name.replace("_", "-") not in known]
     if strange:
         raise typer.BadParameter(f"{path}: {strange[0]!r} is no option; there are {', '.join(sorted(known))}")
-    context.default_map = {str(known[name.replace("_", "-")]): value for name, value in found.items()}
+    several = {parameter.name for parameter in context.command.params if getattr(parameter, "multiple", False)}
+    named = {str(known[name.replace("_", "-")]): value for name, value in found.items()}
+    context.default_map = {
+        name: [value] if name in several and isinstance(value, str) else value for name, value in named.items()
+    }
     return path
 
 

@@ -42,10 +42,7 @@ def train(
     ahead: Annotated[
         bool, typer.Option("--ahead", help="Predict the target of the next row.", rich_help_panel=ROWS)
     ] = False,
-    delimiter: Annotated[
-        str | None,
-        typer.Option(metavar="C", help="Between the fields of CSV; a comma, a tab in .tsv.", rich_help_panel=ROWS),
-    ] = None,
+    delimiter: options.Delimiter = None,
     predictions: options.Predictions = None,
     cell: Annotated[
         Cell | None,
@@ -96,14 +93,16 @@ def train(
         raise ValueError(f"{checkpoint}: it exists: `nobacktrack resume {checkpoint}` goes on, --overwrite begins anew")
     form = _form(stream, format)
     if form == Form.text:
-        if target or inputs or words or predictions:
-            raise ValueError(f"{stream}: columns are those of rows; add --format csv or jsonl")
+        if target or inputs or words or delimiter or predictions:
+            raise ValueError(f"{stream}: this is text; columns and predictions are of rows: --format csv or jsonl")
         reader = _text_reader(
             stream, alphabet, cell or Cell.leaky, units, estimator, update or "kalman", seed, engine, skip_bad
         )
     else:
         if target is None:
             raise ValueError(f"{stream}: rows need --target, the column to predict")
+        if alphabet != Letters.auto:
+            raise ValueError(f"--alphabet is for text; {stream} is read as rows: --format text")
         if target in (_names(inputs) or ()) and not ahead:
             raise ValueError(
                 f"--inputs: {target!r} is the target too: it would be read before it is predicted; --ahead?"
@@ -111,8 +110,7 @@ def train(
         from ..readers.rows import Columns, RowsReader
         from ..readers.table import DEFAULT, Parts, TableReader
 
-        between = delimiter or ("\t" if Path(stream).suffix == ".tsv" else ",")
-        columns = Columns(target, _names(inputs), _names(words) or (), ahead, between.replace("\\t", "\t"))
+        columns = Columns(target, _names(inputs), _names(words) or (), ahead, _between(stream, delimiter) or ",")
         parts = Parts(cell or DEFAULT.cell, units, estimator, update or DEFAULT.update, seed)
         _ = estimator_of(estimator), update_of(parts.update)  # refused before the first row, not after it
         reader = RowsReader(TableReader(task, parts), form, columns, skip_bad=skip_bad)
@@ -128,6 +126,7 @@ def resume(
     from_start: Annotated[bool, typer.Option("--from-start", help="Read a file from its beginning.")] = False,
     format: options.Format = Form.auto,
     skip_bad: options.SkipBad = False,
+    delimiter: options.Delimiter = None,
     predictions: options.Predictions = None,
     engine: options.Runner = Engine.auto,
     checkpoint_every: options.Every = None,
@@ -139,7 +138,7 @@ def resume(
     config: options.Config = None,
 ) -> None:
     """Go on from a checkpoint, at the place in the stream where it was made, bit for bit as if it had never stopped."""
-    reader, name = _reader_of(file, stream, format, engine, skip_bad, learning=True)
+    reader, name = _reader_of(file, stream, format, delimiter, engine, skip_bad, learning=True)
     if name is None:
         raise ValueError(f"{file}: it does not say which stream it was reading: give one by --stream")
     if from_start:
@@ -153,6 +152,7 @@ def evaluate(
     stream: Annotated[str, typer.Argument(help="A file of the kind that it was trained on, or - for standard input.")],
     format: options.Format = Form.auto,
     skip_bad: options.SkipBad = False,
+    delimiter: options.Delimiter = None,
     predictions: options.Predictions = None,
     json: options.Json = False,
 ) -> None:
@@ -160,7 +160,7 @@ def evaluate(
 
     Rows may come without the target: with --predictions, what is expected of each is written down.
     """
-    reader, _ = _reader_of(file, stream, format, Engine.auto, skip_bad, learning=False)
+    reader, _ = _reader_of(file, stream, format, delimiter, Engine.auto, skip_bad, learning=False)
     run(reader, stream, Kept(), Shown(predictions=predictions, json=json))
 
 
@@ -170,6 +170,13 @@ def _form(stream: str, form: Form) -> Form:
     return {".csv": Form.csv, ".tsv": Form.csv, ".jsonl": Form.jsonl, ".ndjson": Form.jsonl}.get(
         Path(stream).suffix, Form.text
     )
+
+
+def _between(stream: str, delimiter: str | None) -> str | None:
+    """What is between the fields of CSV, None where nothing says it."""
+    if delimiter is None:
+        return "\t" if Path(stream).suffix == ".tsv" else None
+    return delimiter.replace("\\t", "\t")
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
@@ -209,7 +216,13 @@ def _text_reader(
 
 
 def _reader_of(
-    file: Path, stream: str | None, form: Form, engine: Engine, skip_bad: bool, learning: bool
+    file: Path,
+    stream: str | None,
+    form: Form,
+    delimiter: str | None,
+    engine: Engine,
+    skip_bad: bool,
+    learning: bool,
 ) -> tuple[Any, str | None]:
     """The reader that a checkpoint holds, where it was or, to evaluate, at a beginning; and the stream to read."""
     import nobacktrack as nbt
@@ -220,12 +233,14 @@ def _reader_of(
         raise ValueError(f"{file}: saved by a program, not by `nobacktrack train`: it does not say what it was reading")
     if form != Form.auto and (form == Form.text) != (reads == "text"):
         raise ValueError(f"--format {form}: {file} was trained on {reads}")
-    chosen = {"learning": learning, "skip_bad": skip_bad}
+    chosen: dict[str, Any] = {"learning": learning, "skip_bad": skip_bad}
     if reads == "rows":
         from ..readers.rows import RowsReader
 
         found = _form(name or "", form)
-        return RowsReader.resumed(learner, state, notes, form=None if found == Form.text else found, **chosen), name
+        chosen |= {"form": None if found == Form.text else found}
+        chosen |= {"delimiter": _between(name or "", delimiter)}
+        return RowsReader.resumed(learner, state, notes, **chosen), name
     from ..readers.alphabets import alphabet_of
     from ..readers.text import TextReader
 

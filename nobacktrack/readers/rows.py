@@ -61,16 +61,24 @@ class RowsReader:
         self.line, self.position = int(notes.get("line", 0)), int(notes.get("position", 0))
         self.rest = bytes.fromhex(notes.get("rest", ""))
         if not learning:
+            self.columns = columns._replace(inputs=self._inputs_of(self.header or ()))  # all that it was trained on
             self.rewind()
             table.count_anew()
 
     @classmethod
     def resumed(
-        cls, learner: Learner, state: State, notes: Mapping[str, Any], form: str | None = None, **options: Any
+        cls,
+        learner: Learner,
+        state: State,
+        notes: Mapping[str, Any],
+        form: str | None = None,
+        delimiter: str | None = None,
+        **options: Any,
     ) -> RowsReader:
-        """A reader that goes on from a checkpoint, `form` where the rows are of another form now."""
+        """A reader that goes on from a checkpoint; `form` and `delimiter` where the rows are written otherwise now."""
         target, inputs, words, *rest = notes["columns"]
         columns = Columns(target, None if inputs is None else tuple(inputs), tuple(words), *rest)
+        columns = columns._replace(delimiter=delimiter or columns.delimiter)
         return cls(TableReader.made(learner, state, notes), form or notes["form"], columns, notes=notes, **options)
 
     @property
@@ -175,6 +183,7 @@ class RowsReader:
         if self.table.task == "regression":
             self.tell(record | {"prediction": expected})
         else:
+            expected = expected or {}
             likeliest = max(expected, key=expected.get, default=None)  # none, before the first label
             self.tell(
                 record | {"prediction": likeliest, "probability": expected.get(likeliest), "probabilities": expected}
@@ -246,7 +255,7 @@ class RowsReader:
 
     def _inputs(self, named: Mapping[str, Any], header: list[str]) -> Sequence[str]:
         """The columns to predict from, once all that is needed is there."""
-        inputs = self.columns.inputs or [name for name in header if name != self.columns.target or self.columns.ahead]
+        inputs = self._inputs_of(header)
         missing = [name for name in (*inputs, *self._targets()) if name not in named]
         if missing:
             raise BadItem(f"column {missing[0]!r} is missing")
@@ -254,6 +263,10 @@ class RowsReader:
         if strange and self.columns.inputs is None:
             raise BadItem(f"column {strange[0]!r} was not in the first row; choose columns by --inputs")
         return inputs
+
+    def _inputs_of(self, header: Sequence[str]) -> tuple[str, ...]:
+        target, inputs, _, ahead, _ = self.columns
+        return inputs or tuple(name for name in header if name != target or ahead)
 
     def _valued(self, name: str, value: Any, kinds: dict[str, str]) -> Any:
         """A value as a number or a word, as those before it in its column; None where it is missing."""

@@ -57,6 +57,7 @@ class TableReader:
         """Forget how well it has predicted."""
         self.tally, self.counts = Tally(), {}
         self.off, self.off_mean, self.right = 0.0, 0.0, 0  # squared errors, those of the mean, right labels
+        self.scored = 0  # targets of which something was expected: all but the first number
 
     def predict(self, row: Mapping[Any, Any]) -> Any:
         """The number that is expected with a row, or the probability of each label."""
@@ -109,7 +110,8 @@ class TableReader:
 
     def _told(self, y: Any, used: int) -> None:
         if self.tell is not None:
-            self.tell(self._meaning(self._begun().predict(), used), y)
+            nothing = self.task == "regression" and not self.scale.count
+            self.tell(None if nothing else self._meaning(self._begun().predict(), used), y)
 
     def _scored(self, y_hat: np.ndarray, y: Any, used: int) -> float:
         """Count a prediction, `used` labels being known: its loss."""
@@ -118,8 +120,10 @@ class TableReader:
             self.counts[y] = self.counts.get(y, 0) + 1
             peak = float(np.max(y_hat))
             return peak + math.log(float(np.sum(np.exp(np.asarray(y_hat, float) - peak)))) - float(y_hat[y])
-        self.off += (self.scale.out(float(y_hat[0])) - y) ** 2
-        self.off_mean += (self.scale.mean - y) ** 2
+        if self.scale.count:
+            self.scored += 1
+            self.off += (self.scale.out(float(y_hat[0])) - y) ** 2
+            self.off_mean += (self.scale.mean - y) ** 2
         return (self.scale.within(y) - float(y_hat[0])) ** 2 / 2 + math.log(2 * math.pi) / 2
 
     def _observed(self, y: Any, used: int) -> float:
@@ -144,7 +148,7 @@ class TableReader:
         try:
             y = float(y)
         except (TypeError, ValueError):
-            raise BadItem(f"target: {y!r} is not a number; --task classification predicts labels") from None
+            raise BadItem(f"target: {y!r} is not a number; labels are predicted by classification") from None
         if math.isinf(y):
             raise BadItem(f"target: {y} is not finite")
         return None if math.isnan(y) else y
@@ -168,6 +172,8 @@ class TableReader:
 
     def _first(self) -> Live:
         ends = {"symbols": self.classes.capacity} if self.task == "classification" else {"outputs": 1}
+        if self.parts.cell not in list(Cell):
+            raise ValueError(f"cell must be one of {', '.join(Cell)}, not {self.parts.cell!r}")
         system = cell_of(Cell(self.parts.cell), self.parts.units, inputs=self.features.capacity, **ends)
         learner = Learner(system, estimator_of(self.parts.estimator), update_of(self.parts.update))
         state = learner.init(self.parts.seed)
@@ -210,7 +216,7 @@ class TableReader:
             "scale": self.scale.described(),
             "classes": self.classes.described(),
             "counts": list(self.counts.items()),
-            "score": [self.off, self.off_mean, self.right],
+            "score": [self.off, self.off_mean, self.right, self.scored],
             "tally": self.tally.described(),
         }
 
@@ -221,20 +227,20 @@ class TableReader:
         reader.features = Features.made(notes["features"])
         reader.scale, reader.classes = Scale(*notes["scale"]), Classes(**notes["classes"])
         reader.counts = dict(notes["counts"])
-        reader.off, reader.off_mean, reader.right = notes["score"]
         reader.tally = Tally(**notes["tally"])
+        reader.off, reader.off_mean, reader.right, reader.scored = notes["score"]
         reader.live = Live(learner, state)
         return reader
 
     def score(self) -> dict[str, float | None]:
         """How well it predicts so far, beside the mean so far, or the frequencies of labels."""
         found: dict[str, float | None] = {"loss": _said(self.tally.mean), "recent_loss": _said(self.tally.lately)}
-        targets = max(self.tally.targets, 1)
         if self.task == "regression":
-            off, off_mean = math.sqrt(self.off / targets), math.sqrt(self.off_mean / targets)
-            return found | {"rmse": off, "baseline_rmse": off_mean}
-        counts = np.array([0, *self.counts.values()])
-        baseline = {"baseline_loss": _said(frequencies_nats(counts[1:])), "baseline_accuracy": counts.max() / targets}
+            scored = max(self.scored, 1)
+            return found | {"rmse": math.sqrt(self.off / scored), "baseline_rmse": math.sqrt(self.off_mean / scored)}
+        counts, targets = np.array([0, *self.counts.values()]), max(self.tally.targets, 1)
+        most = float(counts.max() / targets)
+        baseline = {"baseline_loss": _said(frequencies_nats(counts[1:])), "baseline_accuracy": most}
         return found | {"accuracy": self.right / targets} | baseline
 
 

@@ -19,7 +19,7 @@ def characters(path: str | Path) -> tuple[np.ndarray, str]:
         text = Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{path}: not UTF-8 text (byte {error.start}); `--alphabet bytes` and streams.octets read any file"
+            f"{path}: not UTF-8 text (byte {error.start}); `--alphabet bytes`, or `nbt.streams.octets`, reads any file"
         ) from None
     return symbols_of(text, path)
 
