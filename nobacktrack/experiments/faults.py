@@ -91,7 +91,7 @@ def _same(one: Path, other: Path) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--length", type=int, default=6_000_000)
+    parser.add_argument("--length", type=int, default=9_000_000)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--longest", type=float, default=6.0, help="seconds until a kill, at most")
     parser.add_argument("--signal", choices=["SIGKILL", "SIGTERM"], nargs="+", default=["SIGKILL", "SIGTERM"])
