@@ -204,12 +204,13 @@ def test_a_learner_that_diverges_is_counted(tmp_path, quick_speeds):
 
 
 SCRIPT = """
-import sys
+import signal, sys
 from pathlib import Path
 from rich.console import Console
 from nobacktrack.experiments.paper import claims, figures, manifest, reproduce, runs
 from nobacktrack.experiments.paper.manifest import Scale
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what is in the background ignore it
 runs.SAVE_SECONDS = 0.0  # so that a run is seen from outside when it has begun
 five = figures.FIGURES["fig5"]
 names = {"NoBackTrack, rank 1, Kalman", "RTRL"}
