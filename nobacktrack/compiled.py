@@ -6,7 +6,6 @@ import functools
 import hashlib
 import inspect
 import logging
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -46,8 +45,7 @@ def cache_folder(sources: Path) -> Path:
 def kept(sources: Path) -> bool:
     """Whether compiled kernels can be kept; said once where they cannot."""
     try:
-        cache_folder(sources).mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=cache_folder(sources)).close()
+        files.expect_writable(cache_folder(sources))
     except (OSError, RuntimeError) as error:
         _log.warning("compiled loops are not kept, set NOBACKTRACK_CACHE to a folder that can be written: %s", error)
         return False

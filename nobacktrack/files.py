@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import platform
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,13 +57,10 @@ def cache() -> Path:
     return Path(root) / "nobacktrack"
 
 
-def writable(folder: Path) -> bool:
-    """Whether a folder can be made and written to."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return False
-    return os.access(folder, os.W_OK)
+def expect_writable(folder: Path) -> None:
+    """An OSError where a folder cannot be made or written to."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tempfile.TemporaryFile(dir=folder).close()
 
 
 def programs() -> Path:

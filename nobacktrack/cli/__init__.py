@@ -67,12 +67,17 @@ def main() -> None:
 
 def _keep_programs() -> None:
     """Have JAX keep what it compiles, even the small programs: the next command starts in half the time."""
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ and files.writable(files.programs()):
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(files.programs())
-        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-        os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
     # What cannot be kept, or read again, is compiled again: nothing that a user must know.
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
+    try:
+        files.expect_writable(files.programs())
+    except (OSError, RuntimeError):  # there is no such place, or no home: the fused engine says so
+        return
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(files.programs())
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 
 def _give_up(message: str) -> NoReturn:
