@@ -183,7 +183,6 @@ class RowsReader:
         if self.table.task == "regression":
             self.tell(record | {"prediction": expected})
         else:
-            expected = expected or {}
             likeliest = max(expected, key=expected.get, default=None)  # none, before the first label
             self.tell(
                 record | {"prediction": likeliest, "probability": expected.get(likeliest), "probabilities": expected}

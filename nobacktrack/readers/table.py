@@ -228,7 +228,8 @@ class TableReader:
         reader.scale, reader.classes = Scale(*notes["scale"]), Classes(**notes["classes"])
         reader.counts = dict(notes["counts"])
         reader.tally = Tally(**notes["tally"])
-        reader.off, reader.off_mean, reader.right, reader.scored = notes["score"]
+        reader.off, reader.off_mean, reader.right, *scored = notes["score"]
+        reader.scored = scored[0] if scored else reader.tally.targets  # as files had it before
         reader.live = Live(learner, state)
         return reader
 
