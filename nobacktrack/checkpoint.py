@@ -32,7 +32,7 @@ from . import (
     updates,
 )
 from .estimators import artbp, bptt, diagonal, kronecker, nobacktrack, uoro
-from .learner import System, Verbs
+from .learner import AbstractLearner, System
 from .protocol import State, Tree
 
 FORMAT = 2
@@ -75,7 +75,7 @@ class Checkpoint(NamedTuple):
     notes: dict[str, Any]
 
 
-def save(path: str | Path, learner: Verbs, state: State, notes: dict[str, Any] | None = None) -> None:
+def save(path: str | Path, learner: AbstractLearner, state: State, notes: dict[str, Any] | None = None) -> None:
     """Write a checkpoint, atomically: the file is the old one or the new one, never half of it."""
     arrays: dict[str, np.ndarray] = {}
     header = {
@@ -91,7 +91,7 @@ def save(path: str | Path, learner: Verbs, state: State, notes: dict[str, Any] |
     files.write(path, safetensors.numpy.save(arrays, {HEADER: json.dumps(header)}))
 
 
-def load(path: str | Path, learner: Verbs | None = None, like: State | None = None) -> Checkpoint:
+def load(path: str | Path, learner: AbstractLearner | None = None, like: State | None = None) -> Checkpoint:
     """Read a checkpoint. A learner made of your own functions is passed in; a state with classes of your own needs
     one `like` it.
     """
@@ -221,7 +221,7 @@ def _leaf_name(name: str, path: Any) -> str:
     return f"{name}.{suffix}" if suffix else name
 
 
-def _rebuilt(skeleton: Any, arrays: dict[str, np.ndarray], path: Any, learner: Verbs) -> State:
+def _rebuilt(skeleton: Any, arrays: dict[str, np.ndarray], path: Any, learner: AbstractLearner) -> State:
     """A state from its skeleton; what an optimiser remembers is shaped by the optimiser itself."""
     fields = {name: value for name, value in skeleton["fields"].items() if name != "update"}
     parts = {name: _grown(value, arrays, path) for name, value in fields.items()}
@@ -236,7 +236,7 @@ def _rebuilt(skeleton: Any, arrays: dict[str, np.ndarray], path: Any, learner: V
     return state
 
 
-def _expect_fit(learner: Verbs, state: State, path: Any) -> None:
+def _expect_fit(learner: AbstractLearner, state: State, path: Any) -> None:
     """Refuse a state that another learner made."""
     try:
         if isinstance(learner, together.Together):
@@ -254,7 +254,7 @@ def _expect_fit(learner: Verbs, state: State, path: Any) -> None:
         raise ValueError(f"{path}: made by another learner than {learner}: {error}") from None
 
 
-def _own(learner: Verbs, state: State) -> tuple[Any, ...]:
+def _own(learner: AbstractLearner, state: State) -> tuple[Any, ...]:
     """The shapes of theta, phi and h that a learner has: those of the state, where they are the user's own."""
     if isinstance(learner.system, System):
         return state.params.theta, state.params.phi, state.h

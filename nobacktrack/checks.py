@@ -22,7 +22,7 @@ from .engines.fused import Fused
 from .estimators import RTRL
 from .learner import Learner
 from .protocol import Info, Params, Point, State, Tree, flat
-from .streams.items import Chunk, Series, checked, part, size, whole
+from .streams.items import Chunk, Series, as_chunk, checked, part, size
 
 MOST_PATTERNS = 1 << 16
 
@@ -78,12 +78,14 @@ def _begins_idle(learner: Learner, state: State, x: Tree, theta: Tree, template:
 def check_one_step(learner: Learner, state: State, x: Tree, tolerance: float = 1e-12) -> float:
     """E G~' = df/dh G~ + df/dtheta over the signs of one advance from any state: the largest relative error."""
     template = jax.eval_shape(lambda s: learner.draw(s, s.t), state)
-    mean = mean_over_signs(lambda signs: estimated_influence(learner, learner.advanced(state, x, signs)), template)
+    mean = mean_over_signs(
+        lambda signs: estimated_influence(learner, learner.advance_unchecked(state, x, signs)), template
+    )
     exact = Learner(learner.system, RTRL(), learner.update)
 
     @jax.jit
     def following(state: State) -> Tree:
-        return exact.advanced(state._replace(influence=estimated_influence(learner, state)), x, ()).influence
+        return exact.advance_unchecked(state._replace(influence=estimated_influence(learner, state)), x, ()).influence
 
     return expect_close(mean, following(state), tolerance, "E G~' = df/dh G~ + df/dtheta")
 
@@ -116,7 +118,7 @@ def _summed(learner: Learner, state: State, chunk: Chunk) -> Params:
         return state._replace(influence=influence), jax.tree.map(jnp.add, total, gradient)
 
     def go_on(state: State, x: Tree) -> State:
-        return learner.advanced(state, x, learner.draw(state, state.t))
+        return learner.advance_unchecked(state, x, learner.draw(state, state.t))
 
     def item(carry: tuple[State, Params], value: Chunk) -> tuple[tuple[State, Params], None]:
         state, total = carry
@@ -292,7 +294,7 @@ LEARNER_CHECKS = (
 
 
 def _chunk(learner: Learner, stream: Any) -> Chunk:
-    chunk = whole(stream)
+    chunk = as_chunk(stream)
     if chunk is None:
         raise ValueError("stream: the checks need arrays")
     return checked(chunk, learner.system)
@@ -305,7 +307,7 @@ def _point(state: State, x: Tree) -> Point:
 def along(learner: Learner, state: State, inputs: Sequence[Tree], path: Sequence[Tree], draws: Sequence[Tree]) -> State:
     """The state after some inputs, theta being set from outside before each."""
     for x, theta, draw in zip(inputs, path, draws, strict=True):
-        state = learner.advanced(state._replace(params=state.params._replace(theta=theta)), x, draw)
+        state = learner.advance_unchecked(state._replace(params=state.params._replace(theta=theta)), x, draw)
     return state
 
 

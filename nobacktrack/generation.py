@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from .configuration import at_least
-from .learner import Verbs
+from .learner import AbstractLearner
 from .live import Live
 from .protocol import State
 from .systems.readouts import Softmax
 
 
 def generate(
-    learner: Verbs, state: State, length: int, *, seed: int = 0, temperature: float = 1.0, prime: Any = ()
+    learner: AbstractLearner, state: State, length: int, *, seed: int = 0, temperature: float = 1.0, prime: Any = ()
 ) -> np.ndarray:
     """So many symbols drawn from softmax(y_hat / temperature), each being the next input; nothing is learned.
 

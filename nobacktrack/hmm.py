@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int8
 
-from . import draws as random
+from . import counter
 from .configuration import as_rate, at_least, configuration, rate_at, set_field, static
-from .learner import Apart, Verbs, expect_one_stream
+from .learner import AbstractLearner, Apart, expect_one_stream
 from .protocol import Fixed, Info, Moves, Params, Point, State, Tree
 from .reduction import balance
 from .systems.spaces import Symbols, Vectors
@@ -230,7 +230,7 @@ class Statistics:
         return jax.tree.map(jnp.zeros_like, influence)._replace(sums=influence.sums, phi=influence.phi)
 
     def draw(self, hmm: HMM, h: Belief, key: Array, t: Array) -> tuple[Int8[Array, "rank k"], ...]:
-        return () if self.rank is None else (random.signs(key, t, (self.rank, hmm.states), 0),)
+        return () if self.rank is None else (counter.signs(key, t, (self.rank, hmm.states), 0),)
 
     def advance(self, influence: Exact | Reduced, move: Transit, draws: Any) -> Exact | Reduced:
         if isinstance(influence, Exact):
@@ -288,7 +288,7 @@ def _reduced(influence: Reduced, signs: Float[Array, "rank k"]) -> tuple[Array, 
 
 
 @configuration
-class OnlineEM(Verbs):
+class OnlineEM(AbstractLearner):
     """Online EM for a hidden Markov model, a learner like any other: `observe` scores an item and takes the M-step,
     `advance` takes the item in (the E-step).
 
@@ -330,7 +330,7 @@ class OnlineEM(Verbs):
         self, key: jax.Array | int, *, theta: Chain | None = None, h: Any = None, dtype: Any = jnp.float32
     ) -> State:
         """The state before the first item; `theta` a chain to start from, `h` an initial distribution."""
-        key = random.as_key(key)
+        key = counter.as_key(key)
         params, start = self.hmm.init(key, dtype)
         if theta is not None:
             params = params._replace(theta=_checked_chain(theta, params.theta, dtype))
@@ -339,23 +339,23 @@ class OnlineEM(Verbs):
         x = jnp.asarray(self.hmm.input_space.example(dtype))
         params = params._replace(fixed=Fixed(start, x))
         influence = self.estimator.init(self.hmm, Point(params, start, x))
-        return State(params, start, influence, Moves((), ()), random.words_of(key), random.zero())
+        return State(params, start, influence, Moves((), ()), counter.words_of(key), counter.zero())
 
     def reset(self, state: State, where: Any = None) -> State:
         """A new episode: the belief as it was at the start, the statistics stay."""
         expect_one_stream(where)
         return state._replace(h=state.params.fixed.h0, influence=self.estimator.forget(state.influence))
 
-    def predicted(self, state: State) -> Tree:
+    def predict_unchecked(self, state: State) -> Tree:
         return self.hmm.predict(state.params, state.h)
 
-    def observed(self, state: State, y: Tree, at: State, late: bool = False) -> tuple[State, Info]:
+    def observe_unchecked(self, state: State, y: Tree, at: State, late: bool = False) -> tuple[State, Info]:
         """-log p(y), then the M-step on the statistics so far: the parameters that the next E-step uses."""
         if late:
             raise ValueError("online EM takes its items in order: it cannot take a late one")
         chain: Chain = state.params.theta
         loss = -jax.nn.logsumexp(jnp.log(predicted_state(chain, state.h)) + chain.emission.log_density(y))
-        t = random.ordinal(state.t, loss.dtype)
+        t = counter.ordinal(state.t, loss.dtype)
         learn = t > max(self.burn_in, 1)
         best = self._maximised(chain, state.influence.sums, self._gamma(jnp.maximum(t - 1, 1)))
         theta = jax.tree.map(lambda new, old: jnp.where(learn, new, old), best, chain)
@@ -369,13 +369,13 @@ class OnlineEM(Verbs):
     def _gamma(self, t: Array) -> Array:
         return jnp.minimum(t**-0.6 if self.rate is None else rate_at(self.rate, t), 1)
 
-    def advanced(self, state: State, x: Tree, draws: Tree) -> State:
+    def advance_unchecked(self, state: State, x: Tree, draws: Tree) -> State:
         """The belief and the statistics after an item [Cappe 2011]."""
-        t = random.ordinal(state.t, state.h.phi.dtype)
+        t = counter.ordinal(state.t, state.h.phi.dtype)
         move = _moved(state.params.theta, state.h, x, self._gamma(t))
         influence = self.estimator.advance(state.influence, move, draws)
         h = Belief(move.phi, jnp.zeros_like(state.h.fresh))
-        return state._replace(h=h, influence=influence, t=random.later(state.t))
+        return state._replace(h=h, influence=influence, t=counter.later(state.t))
 
     def draw(self, state: State, t: Array) -> Tree:
         return self.estimator.draw(self.hmm, state.h, state.key, t)

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from . import draws as random
+from . import counter
 from .configuration import configuration, expect_part, set_field, static
 from .errors import BadItem
 from .guards import checked, expect_finite, expect_like, floating, matching, replacement, scalar
@@ -31,8 +31,8 @@ class Apart:
     theta: Any
     phi: Any
 
-    def suited(self, packed: bool) -> Apart:
-        return Apart(self.theta.suited(packed), self.phi.suited(packed))
+    def adapt(self, packed: bool) -> Apart:
+        return Apart(self.theta.adapt(packed), self.phi.adapt(packed))
 
 
 @configuration
@@ -85,7 +85,7 @@ class System:
         return jax.vmap(unravel)(jnp.sqrt(jnp.maximum(values, 0))[:, None] * vectors.T)
 
 
-class Verbs(ABC):
+class AbstractLearner(ABC):
     """What any learner can do, checked at the door, by four pure functions of its own and its `system`, which knows the
     values that a stream may hold.
     """
@@ -95,13 +95,13 @@ class Verbs(ABC):
     updates: Any
 
     @abstractmethod
-    def predicted(self, state: State) -> Tree: ...
+    def predict_unchecked(self, state: State) -> Tree: ...
 
     @abstractmethod
-    def observed(self, state: State, y: Tree, at: State, late: bool = False) -> tuple[State, Info]: ...
+    def observe_unchecked(self, state: State, y: Tree, at: State, late: bool = False) -> tuple[State, Info]: ...
 
     @abstractmethod
-    def advanced(self, state: State, x: Tree, draws: Tree) -> State: ...
+    def advance_unchecked(self, state: State, x: Tree, draws: Tree) -> State: ...
 
     @abstractmethod
     def draw(self, state: State, t: Array) -> Tree:
@@ -172,7 +172,7 @@ class Verbs(ABC):
 
 
 @configuration
-class Learner(Verbs):
+class Learner(AbstractLearner):
     """A system, an estimator of its influence and an update: trains on a stream, one target and one input at a time."""
 
     system: Any
@@ -182,8 +182,8 @@ class Learner(Verbs):
     def __post_init__(self) -> None:
         expect_part(self.system, "system", "evolve", "a system such as nbt.RNN(units=20, symbols=3)")
         expect_part(self.estimator, "estimator", "advance", "an estimator such as nbt.NoBackTrack()")
-        expect_part(self.update, "update", "suited", "an update such as nbt.SGD(0.1), or nbt.Optax(an optax optimiser)")
-        set_field(self, "update", self.update.suited(self.system.packed))
+        expect_part(self.update, "update", "adapt", "an update such as nbt.SGD(0.1), or nbt.Optax(an optax optimiser)")
+        set_field(self, "update", self.update.adapt(self.system.packed))
 
     def init(
         self,
@@ -199,7 +199,7 @@ class Learner(Verbs):
         """The state before the first target; what is not given is the system's own initialisation. `x` is an example
         input, for its shape.
         """
-        key = random.as_key(key)
+        key = counter.as_key(key)
         params, h = _start(self.system, key, theta, phi, h, constants, dtype)
         x = self.system.input_space.example(dtype) if x is None else x
         x = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf)), x)
@@ -208,7 +208,7 @@ class Learner(Verbs):
         layout = Layout(self.system.packed, getattr(self.system, "units", flat(h).size))
         groups = [(getattr(self.updates, name), getattr(params, name)) for name in Moves._fields]
         moves = Moves(*(update.init(group, layout) for update, group in groups))
-        return State(params, h, influence, moves, random.words_of(key), random.zero())
+        return State(params, h, influence, moves, counter.words_of(key), counter.zero())
 
     @property
     def updates(self) -> Apart:
@@ -226,17 +226,17 @@ class Learner(Verbs):
 
     # --- the algorithm, for engines: pure, no checks ----------------------------------------------------------------
 
-    def predicted(self, state: State) -> Tree:
+    def predict_unchecked(self, state: State) -> Tree:
         return self.system.predict(state.params, state.h)
 
-    def observed(self, state: State, y: Tree, at: State, late: bool = False) -> tuple[State, Info]:
+    def observe_unchecked(self, state: State, y: Tree, at: State, late: bool = False) -> tuple[State, Info]:
         """The observation and update steps [NBT, Alg. 1 and 2]; (phi, theta) make one joint step, H being taken at
         the phi that predicted.
         """
         loss, evidence, influence, ready = self.differentiate(at, y)
         if late and ready is not True:
             raise ValueError(f"{self.estimator} keeps its targets in a block, so it cannot take a late one")
-        t = random.ordinal(state.t, jnp.result_type(loss))
+        t = counter.ordinal(state.t, jnp.result_type(loss))
 
         def move(group: str) -> tuple[Tree, Tree]:
             update = getattr(self.updates, group)
@@ -276,14 +276,14 @@ class Learner(Verbs):
         evidence = Params(Evidence(dl_dtheta, pull_theta, fisher_root), Evidence(dl_dphi, pull_phi, fisher_root))
         return loss, evidence, influence, ready
 
-    def advanced(self, state: State, x: Tree, draws: Tree) -> State:
+    def advance_unchecked(self, state: State, x: Tree, draws: Tree) -> State:
         """The reduction and transition steps [NBT, Alg. 1 and 2]: theta has moved already, so h', the Jacobian and
         the rows use the new one.
         """
-        metric = self.updates.theta.measure(state.update.theta)
+        metric = self.updates.theta.metric_of(state.update.theta)
         at = Point(state.params, state.h, matching(x, state.params.fixed.x, "x"))
         influence, h = self.estimator.advance(self.system, state.influence, at, metric, draws)
-        return state._replace(h=h, influence=influence, t=random.later(state.t))
+        return state._replace(h=h, influence=influence, t=counter.later(state.t))
 
     def draw(self, state: State, t: Array) -> Tree:
         """The random draws of the advance at time t."""
@@ -297,8 +297,8 @@ def expect_one_stream(where: Any) -> None:
 
 
 @jax.jit
-def _predict(learner: Verbs, state: State) -> Tree:
-    return learner.predicted(state)
+def _predict(learner: AbstractLearner, state: State) -> Tree:
+    return learner.predict_unchecked(state)
 
 
 @jax.jit
@@ -308,13 +308,13 @@ def _gradient(learner: Learner, state: State, y: Tree) -> Params:
 
 
 @jax.jit
-def _advance(learner: Verbs, state: State, x: Tree, draws: Tree) -> State:
-    return learner.advanced(state, x, learner.draw(state, state.t) if draws is None else draws)
+def _advance(learner: AbstractLearner, state: State, x: Tree, draws: Tree) -> State:
+    return learner.advance_unchecked(state, x, learner.draw(state, state.t) if draws is None else draws)
 
 
 @partial(jax.jit, static_argnames="late")
-def _observe(learner: Verbs, state: State, y: Tree, at: State, late: bool) -> tuple[State, Info]:
-    return learner.observed(state, y, at, late)
+def _observe(learner: AbstractLearner, state: State, y: Tree, at: State, late: bool) -> tuple[State, Info]:
+    return learner.observe_unchecked(state, y, at, late)
 
 
 def _start(

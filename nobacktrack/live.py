@@ -18,7 +18,7 @@ from .engines import choose
 from .engines.fused import Fused
 from .errors import BadItem, Divergence
 from .guards import diverged
-from .learner import Verbs
+from .learner import AbstractLearner
 from .protocol import Info, State
 from .systems.spaces import Symbols
 
@@ -32,7 +32,7 @@ class Live:
     verbs and whenever the state is asked for; the steps since are then taken again, to find the one that went wrong.
     """
 
-    def __init__(self, learner: Verbs, state: State | None = None, *, engine: str = "auto"):
+    def __init__(self, learner: AbstractLearner, state: State | None = None, *, engine: str = "auto"):
         state = learner.init(0) if state is None else state  # pyright: ignore[reportAttributeAccessIssue]
         chosen, self.reason = choose(learner, state, engine)
         if engine == "fused" and self.reason:
@@ -103,7 +103,7 @@ class Live:
         checkpoint.save(path, self.learner, self.state, notes)
 
     @classmethod
-    def load(cls, path: str | Path, learner: Verbs | None = None, *, engine: str = "auto") -> Live:
+    def load(cls, path: str | Path, learner: AbstractLearner | None = None, *, engine: str = "auto") -> Live:
         """Go on from a checkpoint, bit for bit; a learner made of your own functions is passed in."""
         found = checkpoint.load(path, learner)
         return cls(found.learner, found.state, engine=engine)
@@ -208,7 +208,7 @@ class _Passed:
 
     name = "jax"
 
-    def __init__(self, learner: Verbs, state: State):
+    def __init__(self, learner: AbstractLearner, state: State):
         self._learner, self._state = learner, state
 
     @property

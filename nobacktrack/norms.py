@@ -71,7 +71,7 @@ def _unit(x: Float[Array, "... n"]) -> Float[Array, "... 1"]:
 class Norms(Protocol):
     """The rule that gives the scales of a reduction. Its memory is part of the influence."""
 
-    def expect_suited(self, system: Any) -> None:
+    def expect_system(self, system: Any) -> None:
         """Refuse a system that it cannot measure."""
         ...
 
@@ -103,7 +103,7 @@ class Norms(Protocol):
 class Plain:
     """What the norms share that remember nothing, measure v as it is, and balance."""
 
-    def expect_suited(self, system: Any) -> None:
+    def expect_system(self, system: Any) -> None:
         """Any system will do."""
 
     def init(self, h: Float[Array, " n"]) -> Tree:
@@ -250,7 +250,7 @@ class GramianNorms(Plain):
         if isinstance(as_number(self.floor, "floor"), Real) and self.floor <= 0:
             raise ValueError(f"floor must be above 0, not {self.floor}: a direction of norm zero would be dropped")
 
-    def expect_suited(self, system: Any) -> None:
+    def expect_system(self, system: Any) -> None:
         if len(system.substeps) > 1:
             raise ValueError(
                 f"norms: {self} follows one Jacobian a step, and there are {len(system.substeps)} sub-steps"

@@ -9,7 +9,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from . import draws as random
+from . import counter
 
 Tree = Any
 
@@ -54,7 +54,7 @@ class State(NamedTuple):
     @property
     def steps(self) -> int:
         """t, the number of inputs seen, as a Python integer."""
-        return random.count(self.t)
+        return counter.count(self.t)
 
 
 class Info(NamedTuple):
@@ -177,11 +177,11 @@ class Update(Protocol):
         """The state and the parameters after the target number t = 1, 2, ..."""
         ...
 
-    def measure(self, state: Any) -> Metric:
+    def metric_of(self, state: Any) -> Metric:
         """The metric in which the parameters move."""
         ...
 
-    def suited(self, packed: bool) -> Update:
+    def adapt(self, packed: bool) -> Update:
         """The update itself, or what it becomes for parameters without unit rows."""
         ...
 

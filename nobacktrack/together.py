@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from . import draws as random
+from . import counter
 from .configuration import at_least, configuration, expect_part, set_field, static
 from .errors import BadItem
-from .learner import Learner, Verbs
+from .learner import AbstractLearner, Learner
 from .protocol import Evidence, Info, Moves, Params, State, Tree
 
 
@@ -73,7 +73,7 @@ class _System:
 
 
 @configuration
-class Together(Verbs):
+class Together(AbstractLearner):
     """A learner on several streams: `y` and `x` have one value a stream, the loss is the mean over the streams.
 
     dl/dtheta is the mean of the gradients of the streams, and a filter takes in the mean of their outer products. An
@@ -119,15 +119,15 @@ class Together(Verbs):
 
     # --- the algorithm, for engines: pure, no checks ----------------------------------------------------------------
 
-    def predicted(self, state: State) -> Tree:
-        return jax.vmap(lambda h: self.learner.predicted(state._replace(h=h)))(state.h)
+    def predict_unchecked(self, state: State) -> Tree:
+        return jax.vmap(lambda h: self.learner.predict_unchecked(state._replace(h=h)))(state.h)
 
-    def observed(self, state: State, y: Tree, at: State, late: bool = False) -> tuple[State, Info]:
+    def observe_unchecked(self, state: State, y: Tree, at: State, late: bool = False) -> tuple[State, Info]:
         """(phi, theta) make one joint step along the mean of the gradients."""
         loss, gradients, influence, ready = jax.vmap(lambda h, influence, y: self._differentiate(at, h, influence, y))(
             at.h, at.influence, y
         )
-        t = random.ordinal(state.t, jnp.result_type(loss))
+        t = counter.ordinal(state.t, jnp.result_type(loss))
 
         def move(group: str) -> tuple[Tree, Tree]:
             evidence = _mean(getattr(gradients, group), self.streams)
@@ -144,9 +144,9 @@ class Together(Verbs):
         )
         return following, Info(jnp.mean(loss))
 
-    def advanced(self, state: State, x: Tree, draws: Tree) -> State:
-        following = self._each(lambda one, x, draws: self.learner.advanced(one, x, draws), state, x, draws)
-        return following._replace(t=random.later(state.t))
+    def advance_unchecked(self, state: State, x: Tree, draws: Tree) -> State:
+        following = self._each(lambda one, x, draws: self.learner.advance_unchecked(one, x, draws), state, x, draws)
+        return following._replace(t=counter.later(state.t))
 
     def draw(self, state: State, t: Array) -> Tree:
         """The draws of each stream, from a key of its own; the first one has those that it would have alone."""

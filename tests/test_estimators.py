@@ -268,7 +268,7 @@ def summed(learner, state, symbols, coins):
     for y, coin in zip(symbols, coins, strict=True):
         _, evidence, influence, _ = learner.differentiate(state, y)
         total = total + evidence.theta.gradient
-        state = learner.advanced(state._replace(influence=influence), y, (coin,))
+        state = learner.advance_unchecked(state._replace(influence=influence), y, (coin,))
     last = state._replace(influence=state.influence._replace(ends=jnp.ones((), bool)))
     return total + learner.differentiate(last, symbols[0])[1].theta.gradient
 

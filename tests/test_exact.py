@@ -31,7 +31,7 @@ def start(system, estimator):
 def watch(learner, state, value):
     """dl/dtheta and whether theta would move, and the state one step on, its parameters unmoved."""
     _, evidence, influence, ready = learner.differentiate(state, value)
-    return evidence.theta.gradient, ready, learner.advanced(state._replace(influence=influence), value, ())
+    return evidence.theta.gradient, ready, learner.advance_unchecked(state._replace(influence=influence), value, ())
 
 
 def stream_of(system):

@@ -363,7 +363,7 @@ def test_unbiased_with_every_norm_on_an_outside_path_of_theta_and_j(norms, kind,
             moved = state._replace(
                 params=state.params._replace(theta=theta), update=state.update._replace(theta=filter_)
             )
-            state = learner.advanced(moved, x, draw)
+            state = learner.advance_unchecked(moved, x, draw)
             dl_dh = jnp.array([0.7, -0.4])  # a loss from outside: some norms learn from it
             influence, _, _ = learner.estimator.observe(learner.system, state.influence, state.params, dl_dh)
             state = state._replace(influence=influence)
@@ -399,7 +399,7 @@ def test_the_gramian_is_what_v_is_measured_by():
     half = jax.random.normal(jax.random.key(0), (4, 4), jnp.float64)
     q, v = half @ half.T, jax.random.normal(jax.random.key(1), (3, 4), jnp.float64)
     memory = norms.init(v[0])._replace(worth=q)
-    ruler = norms.ruler(memory, None, None, nbt.SGD(0.1).measure(()))
+    ruler = norms.ruler(memory, None, None, nbt.SGD(0.1).metric_of(()))
     whole = q + 0.5 * jnp.trace(q) / 4 * jnp.eye(4)
     np.testing.assert_allclose(ruler.state_norms(v), jnp.sqrt(jnp.einsum("ki,ij,kj->k", v, whole, v)), rtol=1e-12)
     np.testing.assert_allclose(ruler.q, jnp.diagonal(whole), rtol=1e-12)

@@ -85,10 +85,10 @@ class Faulty:
             state = state * jnp.nan
         return state, params
 
-    def measure(self, state):
-        return nbt.SGD(0.1).measure(())
+    def metric_of(self, state):
+        return nbt.SGD(0.1).metric_of(())
 
-    def suited(self, packed):
+    def adapt(self, packed):
         return self
 
 

@@ -183,10 +183,10 @@ def _bias_when_learning(rate):
         one = state
         other = exact.init(0, dtype=jnp.float64)._replace(params=state.params)
         for t, y in enumerate(symbols):
-            one, _ = nbt.Learner(learner.system, learner.estimator, update).observed(one, y, one)
+            one, _ = nbt.Learner(learner.system, learner.estimator, update).observe_unchecked(one, y, one)
             draws = (jnp.ones((1, 2), jnp.int8),) if t == 0 else (signs[t - 1],)
-            one = learner.advanced(one, y, draws)
-            other = exact.advanced(other._replace(params=one.params), y, ())
+            one = learner.advance_unchecked(one, y, draws)
+            other = exact.advance_unchecked(other._replace(params=one.params), y, ())
         return checks.estimated_influence(learner, one) - other.influence
 
     mean = checks.mean_over_signs(gap, jax.ShapeDtypeStruct((3, 1, 2), jnp.int8))

@@ -40,10 +40,10 @@ def test_nobacktrack_after_its_reduction_is_uoro(seed):
     # UORO reduces right after a transition, NoBackTrack right before the next one: the signs are one advance apart.
     drawn = [learner.draw(state, jnp.array([0, t], jnp.uint32)) for t in range(STEPS + 1)]
     for t in range(STEPS):
-        state = learner.advanced(state._replace(params=state.params._replace(theta=path[t])), xs[t], drawn[t])
+        state = learner.advance_unchecked(state._replace(params=state.params._replace(theta=path[t])), xs[t], drawn[t])
         v, w, h = uoro_step(v, w, np.asarray(path[t])[:, 0], h, int(xs[t]), np.asarray(drawn[t + 1][0][0], float))
         reduced_v, reduced_w = nbt.NoBackTrack().reduce(
-            learner.system.substeps[0], state.influence, drawn[t + 1][0], learner.update.measure(state.update.theta)
+            learner.system.substeps[0], state.influence, drawn[t + 1][0], learner.update.metric_of(state.update.theta)
         )
         np.testing.assert_allclose(state.h, h, rtol=1e-12)
         np.testing.assert_allclose(reduced_v[0], v, rtol=1e-9, atol=1e-12)
@@ -59,7 +59,7 @@ def test_uoro_is_as_written_by_hand(seed):
     v, w, h = np.zeros(UNITS), np.zeros((UNITS, 1 + UNITS + SYMBOLS)), np.zeros(UNITS)
     for t in range(STEPS):
         drawn = learner.draw(state, jnp.array([0, t], jnp.uint32))
-        state = learner.advanced(state._replace(params=state.params._replace(theta=path[t])), xs[t], drawn)
+        state = learner.advance_unchecked(state._replace(params=state.params._replace(theta=path[t])), xs[t], drawn)
         v, w, h = uoro_step(v, w, np.asarray(path[t])[:, 0], h, int(xs[t]), np.asarray(drawn[0], float))
     np.testing.assert_allclose(state.influence.v, v, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(state.influence.w[:, 0], w, rtol=1e-9, atol=1e-12)

@@ -26,7 +26,7 @@ from ..estimators.bptt import InBlocks
 from ..learner import Learner
 from ..norms import GramianNorms, MetricNorms
 from ..protocol import Point, State, flat
-from ..streams.items import Chunk, checked, part, size, whole
+from ..streams.items import Chunk, as_chunk, checked, part, size
 from . import advice, drawing
 from .shadow import begin, follow
 
@@ -100,7 +100,7 @@ def diagnose(
     tenth of them by default), `exact` whether RTRL goes along (by default where it is affordable). `.state` of the
     result is the learner after the stream, as if it had gone alone.
     """
-    chunk = whole(stream)
+    chunk = as_chunk(stream)
     if chunk is None:
         raise ValueError("stream: diagnose needs arrays")
     chunk = checked(chunk, learner.system)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from .. import draws as random
+from .. import counter
 from ..estimators import RTRL
 from ..learner import Learner
 from ..protocol import Metric, Point, State, Tree, flat
@@ -74,7 +74,7 @@ def follow(
             )
         if isinstance(value, Series):
             beside, found = _measured(learner, shadow, state, beside, value.values, windows, burn_in)
-            state, _ = learner.observed(state, value.values, state)
+            state, _ = learner.observe_unchecked(state, value.values, state)
             return _advanced(learner, shadow, state, beside, value.values), found
         state, beside = _advanced(learner, shadow, state, beside, value.x)
         if value.y is None:
@@ -82,7 +82,7 @@ def follow(
 
         def seen() -> tuple[tuple[State, Shadow], Step]:
             after, found = _measured(learner, shadow, state, beside, value.y, windows, burn_in)
-            return (learner.observed(state, value.y, state)[0], after), found
+            return (learner.observe_unchecked(state, value.y, state)[0], after), found
 
         if value.seen is None:
             return seen()
@@ -107,16 +107,16 @@ def _advanced(learner: Learner, shadow: Learner, state: State, beside: Shadow, x
     copies = len(jax.tree.leaves(beside.copies)[0])
 
     def copy(influence: Tree, number: Array) -> Tree:
-        key = jnp.stack(random.threefry((state.key[0], state.key[1]), (number, jnp.uint32(COPY_TAG))))
+        key = jnp.stack(counter.threefry((state.key[0], state.key[1]), (number, jnp.uint32(COPY_TAG))))
         draws = shadow.estimator.draw(shadow.system, state.h, key, state.t)
-        return shadow.advanced(state._replace(influence=influence), x, draws).influence
+        return shadow.advance_unchecked(state._replace(influence=influence), x, draws).influence
 
     moved = jax.vmap(copy)(beside.copies, jnp.arange(copies, dtype=jnp.uint32))
     exact = ()
     if _has(beside.exact):
         rtrl = Learner(learner.system, RTRL(), learner.update)
-        exact = rtrl.advanced(state._replace(influence=beside.exact), x, ()).influence
-    after = learner.advanced(state, x, learner.draw(state, state.t))
+        exact = rtrl.advance_unchecked(state._replace(influence=beside.exact), x, ()).influence
+    after = learner.advance_unchecked(state, x, learner.draw(state, state.t))
     return after, beside._replace(copies=moved, exact=exact)
 
 
@@ -138,7 +138,7 @@ def _measured(
     sums = beside.sums + jnp.where(counts, found, 0)[None]
     exact_sums = beside.exact_sums + jnp.where(counts, exact, 0)[None]
     ends = counts & ((age - burn_in) % windows == 0)
-    metric = learner.updates.theta.measure(state.update.theta)
+    metric = learner.updates.theta.metric_of(state.update.theta)
     unravel = ravel_pytree(state.params.theta)[1]
 
     def squares(vectors: Float[Array, "copies size"]) -> Float[Array, " copies"]:

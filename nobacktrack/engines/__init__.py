@@ -14,9 +14,9 @@ import numpy as np
 
 from ..configuration import at_least
 from ..errors import BadItem
-from ..learner import Verbs
+from ..learner import AbstractLearner
 from ..protocol import NATS_PER_BIT, State
-from ..streams.items import Chunk, Cutter, checked, part, size, whole
+from ..streams.items import Chunk, Cutter, as_chunk, checked, part, size
 from .reference import Reference
 
 ENGINES = ("auto", "jax", "fused")
@@ -101,7 +101,7 @@ class Engine(Protocol):
         ...
 
 
-def choose(learner: Verbs, state: State, engine: str = "auto") -> tuple[type[Engine], str]:
+def choose(learner: AbstractLearner, state: State, engine: str = "auto") -> tuple[type[Engine], str]:
     """The engine to run a learner with, and why it is not the fused one, where it is not."""
     if engine not in ENGINES:
         raise ValueError(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
@@ -116,11 +116,17 @@ def choose(learner: Verbs, state: State, engine: str = "auto") -> tuple[type[Eng
 
 
 def run(
-    learner: Verbs, state: State, stream: Any, *, engine: str, chunk: int | None, callbacks: Sequence[Callback]
+    learner: AbstractLearner,
+    state: State,
+    stream: Any,
+    *,
+    engine: str,
+    chunk: int | None,
+    callbacks: Sequence[Callback],
 ) -> tuple[State, RunInfo] | Iterator[tuple[State, RunInfo]]:
     """`(state, info)` on arrays, an iterator of them on an iterator."""
     steps = training(learner, state, stream, engine=engine, chunk=chunk, callbacks=callbacks)
-    if whole(stream) is None:
+    if as_chunk(stream) is None:
         return steps
     losses, info = [], RunInfo(np.zeros(0), float("nan"), float("nan"), state.steps)
     for following, info in steps:
@@ -130,7 +136,7 @@ def run(
 
 
 def run_many(
-    learners: Verbs | Sequence[Verbs],
+    learners: AbstractLearner | Sequence[AbstractLearner],
     states: Sequence[State],
     streams: Any,
     *,
@@ -142,7 +148,7 @@ def run_many(
     Compiled loops do not hold the interpreter's lock, so that plain threads do, whatever the sizes of the learners.
     """
     count = len(states)
-    learners = [learners] * count if isinstance(learners, Verbs) else list(learners)
+    learners = [learners] * count if isinstance(learners, AbstractLearner) else list(learners)
     if not len(learners) == count == len(streams):
         raise ValueError(f"{len(learners)} learners, {count} states and {len(streams)} streams: one of each is needed")
     with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
@@ -160,7 +166,7 @@ def _whole(result: Any) -> tuple[State, RunInfo]:
 
 
 def training(
-    learner: Verbs,
+    learner: AbstractLearner,
     state: State,
     stream: Any,
     *,
@@ -182,12 +188,12 @@ def training(
     return _train(chosen(learner, state), _chunks(learner, state, stream, count), callbacks)
 
 
-def chunk_size(learner: Verbs, state: State, engine: type[Engine] = Reference, stream: Any = ()) -> int:
+def chunk_size(learner: AbstractLearner, state: State, engine: type[Engine] = Reference, stream: Any = ()) -> int:
     """As many steps as keep the draws of a chunk small, or, with nothing to draw and the stream at hand, as many as
     take a moment.
     """
     if engine.name == "fused":
-        largest = LARGEST_CHUNK if whole(stream) is None else LARGEST_FUSED_CHUNK
+        largest = LARGEST_CHUNK if as_chunk(stream) is None else LARGEST_FUSED_CHUNK
         numbers = sum(leaf.size for leaf in jax.tree.leaves(state))
         return int(min(largest, max(16, CHUNK_NUMBERS // numbers)))
     draws = jax.eval_shape(lambda state: learner.draw(state, state.t), state)
@@ -195,9 +201,11 @@ def chunk_size(learner: Verbs, state: State, engine: type[Engine] = Reference, s
     return int(min(LARGEST_CHUNK, max(16, 2 ** int(np.log2(DRAWS_BYTES / max(1, each))))))
 
 
-def _chunks(learner: Verbs, state: State, stream: Any, count: int) -> Iterator[tuple[Chunk | None, BadItem | None]]:
+def _chunks(
+    learner: AbstractLearner, state: State, stream: Any, count: int
+) -> Iterator[tuple[Chunk | None, BadItem | None]]:
     """Checked chunks; the good beginning of one with a bad item comes with the error."""
-    arrays = whole(stream)
+    arrays = as_chunk(stream)
     if arrays is not None:
         try:
             arrays = checked(arrays, learner.system)

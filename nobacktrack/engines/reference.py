@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
-from .. import draws as random
+from .. import counter
 from ..errors import Divergence
 from ..guards import diverged, finite
-from ..learner import Verbs
+from ..learner import AbstractLearner
 from ..protocol import Info, State, Tree
 from ..streams.items import Chunk, Series, size
 
@@ -24,7 +24,7 @@ class Reference:
 
     name = "jax"
 
-    def __init__(self, learner: Verbs, state: State):
+    def __init__(self, learner: AbstractLearner, state: State):
         self.learner, self._state = learner, state
 
     def state(self) -> State:
@@ -43,29 +43,31 @@ class Reference:
 
 
 @jax.jit
-def scan(learner: Verbs, state: State, chunk: Chunk) -> tuple[State, Info]:
+def scan(learner: AbstractLearner, state: State, chunk: Chunk) -> tuple[State, Info]:
     """The state after a chunk, and an Info entry for each item: pure, for jit and vmap."""
     count = size(chunk)
-    ts = jax.vmap(lambda i: random.later(state.t, i))(jnp.arange(count, dtype=jnp.uint32))
+    ts = jax.vmap(lambda i: counter.later(state.t, i))(jnp.arange(count, dtype=jnp.uint32))
     draws = jax.vmap(lambda t: learner.draw(state, t))(ts)
     return jax.lax.scan(lambda state, item: step(learner, state, *item), state, (chunk, draws))
 
 
-def step(learner: Verbs, state: State, item: Chunk, draws: Tree) -> tuple[State, Info]:
+def step(learner: AbstractLearner, state: State, item: Chunk, draws: Tree) -> tuple[State, Info]:
     """One item: a value is the target, then the input; a pair is the input, then its target."""
     if item.reset is not None and jnp.ndim(item.reset):
         state = learner.reset(state, item.reset)  # of several streams, those that begin anew
     elif item.reset is not None:
         state = jax.lax.cond(item.reset, learner.reset, lambda state: state, state)
     if isinstance(item, Series):
-        state, info = learner.observed(state, item.values, state)
-        return learner.advanced(state, item.values, draws), info
-    state = learner.advanced(state, item.x, draws)
+        state, info = learner.observe_unchecked(state, item.values, state)
+        return learner.advance_unchecked(state, item.values, draws), info
+    state = learner.advance_unchecked(state, item.x, draws)
     if item.y is None:
         return state, _no_target(state)
     if item.seen is None:
-        return learner.observed(state, item.y, state)
-    return jax.lax.cond(item.seen, lambda s: learner.observed(s, item.y, s), lambda s: (s, _no_target(s)), state)
+        return learner.observe_unchecked(state, item.y, state)
+    return jax.lax.cond(
+        item.seen, lambda s: learner.observe_unchecked(s, item.y, s), lambda s: (s, _no_target(s)), state
+    )
 
 
 def _no_target(state: State) -> Info:
@@ -85,14 +87,14 @@ def _as_expected(loss: Array, chunk: Chunk) -> Array:
     return jnp.isfinite(loss) | (jnp.logical_not(chunk.seen) if chunk.seen is not None else True)
 
 
-def divergence(learner: Verbs, state: State, chunk: Chunk) -> Divergence:
+def divergence(learner: AbstractLearner, state: State, chunk: Chunk) -> Divergence:
     """Replay a chunk that went wrong, one step at a time, to the last state that was good."""
     _, good, bad, info = _replay(learner, state, chunk)
     return diverged(good, bad, info)
 
 
 @jax.jit
-def _replay(learner: Verbs, state: State, chunk: Chunk) -> tuple[Any, ...]:
+def _replay(learner: AbstractLearner, state: State, chunk: Chunk) -> tuple[Any, ...]:
     def take(i: Array, state: State) -> tuple[State, Info]:
         item = jax.tree.map(lambda leaf: leaf[i], chunk)
         following, info = step(learner, state, item, learner.draw(state, state.t))

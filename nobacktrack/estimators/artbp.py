@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int8
 
-from .. import draws
+from .. import counter
 from ..configuration import at_least, configuration, set_field, static
 from ..protocol import Metric, Point, Tree
 from .bptt import InBlocks, Window, empty
@@ -56,12 +56,12 @@ class ARTBP(InBlocks):
 
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, " bits"], ...]:
         """Fair signs: all of them negative with probability 1/depth."""
-        return (draws.signs(key, t, (self.depth.bit_length() - 1,)),)
+        return (counter.signs(key, t, (self.depth.bit_length() - 1,)),)
 
     def advance(
         self, system: Any, influence: RandomBlock, at: Point, metric: Metric, signs: Any
     ) -> tuple[RandomBlock, Tree]:
-        block = self.closed(system, influence, at.params)
-        window = block.window.extended(at)
+        block = self.close(system, influence, at.params)
+        window = block.window.push(at)
         ends = jnp.all(signs[0] < 0) | (window.held == LONGEST * self.depth)
         return block._replace(window=window, ends=ends), system.evolve(at.params, at.h, at.x)

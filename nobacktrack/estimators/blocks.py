@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from ..immediate import CellRows, Linearised, linearise
 from ..protocol import Point
-from ..systems.substeps import Whole
+from ..systems.substeps import SingleCell
 
 Blocks = Float[Array, "components units gates fan"]
 Kept = Float[Array, "components components units"]
@@ -21,7 +21,7 @@ Kept = Float[Array, "components components units"]
 class Step(NamedTuple):
     """The transition of a cell: its one sub-step, f linearised there, and its rows."""
 
-    substep: Whole
+    substep: SingleCell
     following: Linearised
     rows: CellRows
 
@@ -29,7 +29,7 @@ class Step(NamedTuple):
 def step_of(system: Any, at: Point, name: str) -> Step:
     """The transition of a recurrent cell; other systems are refused by name."""
     substep = system.substeps[0]
-    if len(system.substeps) != 1 or not isinstance(substep, Whole):
+    if len(system.substeps) != 1 or not isinstance(substep, SingleCell):
         raise ValueError(f"{name} needs a recurrent cell, alone and with one sub-step, not {system!r}")
     following = linearise(substep, at)
     assert isinstance(following.rows, CellRows)
@@ -41,7 +41,7 @@ def no_blocks(system: Any, at: Point, name: str) -> Blocks:
     return jnp.zeros_like(step_of(system, at, name).rows.blocks())
 
 
-def pulled(blocks: Blocks, substep: Whole, dl_dh: Float[Array, " n"]) -> Array:
+def pulled(blocks: Blocks, substep: SingleCell, dl_dh: Float[Array, " n"]) -> Array:
     """sum_u H_u Z_u."""
     return weighed(substep.pick(dl_dh), blocks)
 

@@ -27,15 +27,15 @@ class Window(NamedTuple):
     head: Int32[Array, ""]  # the slot of the next transition
     held: Int32[Array, ""]  # how many of the slots are in use
 
-    def observed(self, dl_dh: Float[Array, " n"]) -> Window:
+    def with_loss(self, dl_dh: Float[Array, " n"]) -> Window:
         """The window with the derivative of a loss on the newest state (which no transition made, if it is fresh)."""
         made = (self.held > 0) & ~self.fresh
         return self._replace(dl_dh=self.dl_dh.at[self.head - 1].add(jnp.where(made, dl_dh, 0)))
 
-    def emptied(self) -> Window:
+    def clear(self) -> Window:
         return self._replace(dl_dh=jnp.zeros_like(self.dl_dh), held=jnp.zeros_like(self.held))
 
-    def extended(self, at: Point) -> Window:
+    def push(self, at: Point) -> Window:
         """The window with one more transition, over the oldest one where it is full."""
         depth = len(self.dl_dh)
 
@@ -120,16 +120,16 @@ class InBlocks(ABC):
         self, system: Any, influence: Any, params: Params, dl_dh: Float[Array, " n"]
     ) -> tuple[Any, Tree, Array]:
         """Keep dl/dh; at the end of a block, dl/dtheta summed over it."""
-        block = self.closed(system, influence._replace(window=influence.window.observed(dl_dh)), params)
+        block = self.close(system, influence._replace(window=influence.window.with_loss(dl_dh)), params)
         nothing = jax.tree.map(jnp.zeros_like, block.gradient)
         return block._replace(gradient=nothing, due=jnp.zeros((), bool)), block.gradient, block.due
 
-    def closed(self, system: Any, block: Any, params: Params) -> Any:
+    def close(self, system: Any, block: Any, params: Params) -> Any:
         """The gradient of a block that is over, added to what is due."""
 
         def close() -> Any:
             gradient = jax.tree.map(jnp.add, block.gradient, backtrack(system, block.window, params, self.gain))
-            return block._replace(window=block.window.emptied(), gradient=gradient, due=jnp.ones((), bool))
+            return block._replace(window=block.window.clear(), gradient=gradient, due=jnp.ones((), bool))
 
         return jax.lax.cond(self.over(block), close, lambda: block)
 
@@ -155,8 +155,8 @@ class TruncatedBPTT(InBlocks):
         return ()
 
     def advance(self, system: Any, influence: Block, at: Point, metric: Metric, draws: Any) -> tuple[Block, Tree]:
-        block = self.closed(system, influence, at.params)
-        return block._replace(window=block.window.extended(at)), system.evolve(at.params, at.h, at.x)
+        block = self.close(system, influence, at.params)
+        return block._replace(window=block.window.push(at)), system.evolve(at.params, at.h, at.x)
 
 
 @configuration
@@ -181,10 +181,10 @@ class SlidingBPTT:
         self, system: Any, influence: Window, params: Params, dl_dh: Float[Array, " n"]
     ) -> tuple[Window, Tree, bool]:
         """dl_t/dtheta through the last transitions."""
-        return influence, backtrack(system, influence.observed(dl_dh), params), True
+        return influence, backtrack(system, influence.with_loss(dl_dh), params), True
 
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[()]:
         return ()
 
     def advance(self, system: Any, influence: Window, at: Point, metric: Metric, draws: Any) -> tuple[Window, Tree]:
-        return influence.extended(at), system.evolve(at.params, at.h, at.x)
+        return influence.push(at), system.evolve(at.params, at.h, at.x)

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int8, Int32
 
-from .. import draws
+from .. import counter
 from ..configuration import at_least, configuration, set_field, static
 from ..immediate import Loops
 from ..norms import InvariantNorms, MetricNorms, Norms, norm
 from ..protocol import Metric, Params, Point, Tree, flat
-from ..systems.substeps import Whole
+from ..systems.substeps import SingleCell
 from .blocks import Blocks, carried, no_blocks, pulled, step_of, weighed
 from .nobacktrack import each, mix
 
@@ -122,7 +122,7 @@ class DiagonalPlusRankOne:
 
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, "rank units"], ...]:
         """The signs eps, for each of the K terms and each unit."""
-        return (draws.signs(key, t, (self.rank, system.units)),)
+        return (counter.signs(key, t, (self.rank, system.units)),)
 
     def advance(
         self, system: Any, influence: BlocksPlus, at: Point, metric: Metric, signs: Any
@@ -139,7 +139,7 @@ class DiagonalPlusRankOne:
         return BlocksPlus(blocks, crossings, jax.vmap(following.push)(v), w, memory), following.h
 
     def reduce(
-        self, substep: Whole, influence: BlocksPlus, signs: Int8[Array, "rank units"], metric: Metric
+        self, substep: SingleCell, influence: BlocksPlus, signs: Int8[Array, "rank units"], metric: Metric
     ) -> tuple[Array, Array]:
         """v <- rho v + r J .. J M (eps rho_j),  w <- w / rho + sum_j eps_j Y_j / (r rho_j), rho_j^2 = |Y_j| / |M e_j|.
 
@@ -171,7 +171,7 @@ def _jacobian(loops: Loops, off: Float[Array, "n units"]) -> Float[Array, "n n"]
     return across.reshape(components * units, -1) + own.reshape(components * units, -1)
 
 
-def _off(loops: Loops, substep: Whole) -> Float[Array, "n units"]:
+def _off(loops: Loops, substep: SingleCell) -> Float[Array, "n units"]:
     """M: the effective weights from the activity of a unit to the others."""
     cell = substep.cell
     components, units = loops.through.shape

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int8
 
-from .. import draws
+from .. import counter
 from ..configuration import at_least, configuration, set_field, static
 from ..immediate import CellRows
 from ..norms import norm
@@ -48,7 +48,7 @@ class KFRTRL:
 
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, " 2"], ...]:
         """The signs s1 and s2."""
-        return (draws.signs(key, t, (2,)),)
+        return (counter.signs(key, t, (2,)),)
 
     def advance(
         self, system: Any, influence: Kronecker, at: Point, metric: Metric, signs: Any
@@ -103,7 +103,7 @@ class KroneckerSum:
 
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, " terms"], ...]:
         """A sign for each of the terms."""
-        return (draws.signs(key, t, (self.rank + 1,)),)
+        return (counter.signs(key, t, (self.rank + 1,)),)
 
     def advance(
         self, system: Any, influence: KroneckerTerms, at: Point, metric: Metric, signs: Any

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int8
 
-from .. import draws
+from .. import counter
 from ..configuration import at_least, configuration, expect_part, set_field, static
 from ..immediate import Rows, linearise, no_rows, row_count
 from ..norms import MetricNorms, Norms
@@ -38,13 +38,13 @@ class NoBackTrack:
         expect_part(self.norms, "norms", "scales", "a rule such as nbt.MetricNorms()")
 
     def init(self, system: Any, at: Point) -> Influence:
-        self.norms.expect_suited(system)
+        self.norms.expect_system(system)
         v = jnp.zeros((self.rank, flat(at.h).size), flat(at.h).dtype)
         w = jax.tree.map(lambda leaf: jnp.zeros((self.rank, *leaf.shape), leaf.dtype), at.params.theta)
         return Influence(v, w, no_rows(system.substeps[-1], at), self.norms.init(flat(at.h)))
 
     def forget(self, influence: Influence) -> Influence:
-        return forgotten(influence, self.norms)
+        return forget_influence(influence, self.norms)
 
     def observe(
         self, system: Any, influence: Influence, params: Params, dl_dh: Float[Array, " n"]
@@ -63,7 +63,7 @@ class NoBackTrack:
         self, system: Any, influence: Influence, at: Point, metric: Metric, signs: Any
     ) -> tuple[Influence, Tree]:
         """Reduction, then transition: v <- df/dh v and new rows, at each sub-step [NBT, Alg. 1]."""
-        return advanced(self, system, influence, at, metric, signs)
+        return reduce_and_advance(self, system, influence, at, metric, signs)
 
     def reduce(
         self, substep: Any, influence: Influence, signs: Int8[Array, "rank n"], metric: Metric
@@ -81,10 +81,10 @@ class NoBackTrack:
 def signs_of(system: Any, terms: int, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, "terms n"], ...]:
     """Independent signs for each sub-step and term, one for each row of the sub-step before it."""
     earlier = (system.substeps[-1], *system.substeps[:-1])
-    return tuple(draws.signs(key, t, (terms, row_count(before, h)), tag) for tag, before in enumerate(earlier))
+    return tuple(counter.signs(key, t, (terms, row_count(before, h)), tag) for tag, before in enumerate(earlier))
 
 
-def advanced(
+def reduce_and_advance(
     estimator: Any, system: Any, influence: Influence, at: Point, metric: Metric, signs: Any
 ) -> tuple[Influence, Tree]:
     """Reduction, then transition, at each sub-step: v <- df/dh v, new rows, and what the norms remember."""
@@ -98,7 +98,7 @@ def advanced(
     return influence, at.h
 
 
-def forgotten(influence: Influence, norms: Norms) -> Influence:
+def forget_influence(influence: Influence, norms: Norms) -> Influence:
     """No influence: a new episode begins."""
     v, w = jax.tree.map(jnp.zeros_like, (influence.v, influence.w))
     return Influence(v, w, influence.rows.silent(), norms.forget(influence.memory))

@@ -13,7 +13,7 @@ from ..configuration import at_least, configuration, set_field, static
 from ..immediate import no_rows
 from ..norms import InvariantNorms, MetricNorms, Norms
 from ..protocol import Metric, Params, Point, Tree, flat
-from .nobacktrack import Influence, advanced, forgotten, signs_of
+from .nobacktrack import Influence, forget_influence, reduce_and_advance, signs_of
 
 
 @configuration
@@ -36,13 +36,13 @@ class SplitNoBackTrack:
             )
 
     def init(self, system: Any, at: Point) -> Influence:
-        self.norms.expect_suited(system)
+        self.norms.expect_system(system)
         v = jnp.zeros((self.blocks, flat(at.h).size), flat(at.h).dtype)
         w = jax.tree.map(jnp.zeros_like, at.params.theta)
         return Influence(v, w, no_rows(system.substeps[-1], at), self.norms.init(flat(at.h)))
 
     def forget(self, influence: Influence) -> Influence:
-        return forgotten(influence, self.norms)
+        return forget_influence(influence, self.norms)
 
     def observe(
         self, system: Any, influence: Influence, params: Params, dl_dh: Float[Array, " n"]
@@ -62,7 +62,7 @@ class SplitNoBackTrack:
         self, system: Any, influence: Influence, at: Point, metric: Metric, signs: Any
     ) -> tuple[Influence, Tree]:
         """Reduction in each block, then transition, at each sub-step."""
-        return advanced(self, system, influence, at, metric, signs)
+        return reduce_and_advance(self, system, influence, at, metric, signs)
 
     def reduce(
         self, substep: Any, influence: Influence, signs: Int8[Array, "blocks n"], metric: Metric

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int8
 
-from .. import draws
+from .. import counter
 from ..configuration import configuration
 from ..immediate import linearise, row_count
 from ..norms import Ruler, norm
@@ -49,7 +49,7 @@ class UORO:
 
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, " rows"], ...]:
         """The signs nu, one for each row of each sub-step."""
-        return tuple(draws.signs(key, t, (row_count(step, h),), tag) for tag, step in enumerate(system.substeps))
+        return tuple(counter.signs(key, t, (row_count(step, h),), tag) for tag, step in enumerate(system.substeps))
 
     def advance(self, system: Any, influence: Product, at: Point, metric: Metric, signs: Any) -> tuple[Product, Tree]:
         for substep, nu in zip(system.substeps, signs, strict=True):

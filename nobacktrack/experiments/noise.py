@@ -30,7 +30,7 @@ def gradients(learner: nbt.Learner, state: State, symbols: np.ndarray) -> jax.Ar
 
     def step(state: State, y: jax.Array) -> tuple[State, jax.Array]:
         _, evidence, influence, _ = learner.differentiate(state, y)
-        state = learner.advanced(state._replace(influence=influence), y, learner.draw(state, state.t))
+        state = learner.advance_unchecked(state._replace(influence=influence), y, learner.draw(state, state.t))
         return state, evidence.theta.gradient
 
     return jax.lax.scan(step, state._replace(influence=influence), jnp.asarray(symbols))[1]
@@ -39,7 +39,7 @@ def gradients(learner: nbt.Learner, state: State, symbols: np.ndarray) -> jax.Ar
 def noise(norms: Norms, state: State, symbols: np.ndarray, exact: jax.Array) -> float:
     """E|g~ - g|^2 / E|g|^2."""
     learner = nbt.Learner(SYSTEM, nbt.NoBackTrack(norms=norms), nbt.Kalman())
-    norm2 = jax.vmap(nbt.Kalman().measure(state.update.theta).norm2)
+    norm2 = jax.vmap(nbt.Kalman().metric_of(state.update.theta).norm2)
 
     def copy(seed: jax.Array) -> jax.Array:
         key = jnp.stack([seed, jnp.zeros_like(seed)])

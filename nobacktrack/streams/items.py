@@ -48,7 +48,7 @@ class _Reset:
 RESET = _Reset()
 
 
-def whole(stream: Any) -> Chunk | None:
+def as_chunk(stream: Any) -> Chunk | None:
     """The stream as one chunk if it is made of arrays, None if it is an iterator."""
     if isinstance(stream, (Series, Pairs)):
         return stream

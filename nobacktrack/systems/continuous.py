@@ -21,7 +21,7 @@ from ..protocol import Tree
 from .cells import Additive
 from .recurrent import ALL
 from .spaces import Space, length
-from .substeps import Flat, Own, Substep, Whole
+from .substeps import Flat, Own, SingleCell, Substep
 
 Field = Callable[[Any, Any, Any], Any]
 
@@ -137,7 +137,7 @@ class ContinuousRNN(Additive):
         return own[-1:] + setting.astype(own.dtype) * jnp.exp(-a[1:]) * (a[:1] - own[-1:])
 
 
-class Half(Whole):
+class Half(SingleCell):
     """What the two sub-steps of Heun's method share: the state is [h, p], one of which is written."""
 
     written: ClassVar[int]

@@ -20,7 +20,7 @@ from ..protocol import Fixed, Params
 from .graphs import Graph
 from .readouts import Gaussian, Readout, Softmax, affine
 from .spaces import Space, Symbols, Vectors
-from .substeps import Substep, Whole
+from .substeps import SingleCell, Substep
 
 ALL = ("units", "input")  # what a gate may listen to, beside its bias
 
@@ -92,7 +92,7 @@ class Recurrent(ABC):
 
     @property
     def substeps(self) -> tuple[Substep, ...]:
-        return (Whole(self),)
+        return (SingleCell(self),)
 
     # --- the cell ---------------------------------------------------------------------------------------------------
 

@@ -96,7 +96,7 @@ class Substep(ABC):
 
 
 @configuration
-class Whole(Substep):
+class SingleCell(Substep):
     """A cell that is the whole system: it reads and writes all of the state."""
 
     network: Any

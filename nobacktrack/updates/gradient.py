@@ -31,10 +31,10 @@ class SGD:
         eta = rate_at(self.rate, t)
         return (), jax.tree.map(lambda theta, g: theta - eta.astype(theta.dtype) * g, params, evidence.gradient)
 
-    def measure(self, state: tuple[()]) -> Metric:
+    def metric_of(self, state: tuple[()]) -> Metric:
         return Euclidean()
 
-    def suited(self, packed: bool) -> SGD:
+    def adapt(self, packed: bool) -> SGD:
         return self
 
 
@@ -57,10 +57,10 @@ class Optax:
             updates, state = self.tx.update(evidence.gradient, state, params)
         return state, optax.apply_updates(params, updates)
 
-    def measure(self, state: Tree) -> Metric:
+    def metric_of(self, state: Tree) -> Metric:
         return Euclidean()
 
-    def suited(self, packed: bool) -> Optax:
+    def adapt(self, packed: bool) -> Optax:
         return self
 
 
@@ -90,11 +90,11 @@ class Frozen:
         state, moved = self.update.apply(state, params, free, t)
         return state, jax.tree.map(jnp.where, jax.tree.broadcast(self.where, params), params, moved)
 
-    def measure(self, state: Tree) -> Metric:
-        return Euclidean() if self.update is None else self.update.measure(state)
+    def metric_of(self, state: Tree) -> Metric:
+        return Euclidean() if self.update is None else self.update.metric_of(state)
 
-    def suited(self, packed: bool) -> Frozen:
-        return self if self.update is None else Frozen(self.update.suited(packed), self.where)
+    def adapt(self, packed: bool) -> Frozen:
+        return self if self.update is None else Frozen(self.update.adapt(packed), self.where)
 
     def _free(self, gradient: Tree) -> Tree:
         """The gradient, zero on what is frozen."""

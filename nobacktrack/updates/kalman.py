@@ -110,8 +110,8 @@ class Kalman:
         information = jax.lax.cond(state.age == 0, grown, lambda: state.information)
         return state._replace(information=information, age=(state.age + 1) % self.every)
 
-    def measure(self, state: Filter) -> Mahalanobis:
+    def metric_of(self, state: Filter) -> Mahalanobis:
         return Mahalanobis(self.metric, state.information, state.prior)
 
-    def suited(self, packed: bool) -> Kalman:
-        return dataclasses.replace(self, metric=self.metric.suited(packed))
+    def adapt(self, packed: bool) -> Kalman:
+        return dataclasses.replace(self, metric=self.metric.adapt(packed))

@@ -61,7 +61,7 @@ class Kind(Protocol):
         """The same for a fan-in put in each row of one of the packed arrays."""
         ...
 
-    def suited(self, packed: bool) -> Kind:
+    def adapt(self, packed: bool) -> Kind:
         """The form to use for parameters that have unit rows, or have none."""
         ...
 
@@ -114,7 +114,7 @@ class Full:
         u = jnp.broadcast_to(u, (rows.units, rows.gates, fan))
         return jnp.einsum("ugkl,ugk,ugl->ug", blocks, u, u)
 
-    def suited(self, packed: bool) -> Full:
+    def adapt(self, packed: bool) -> Full:
         return self
 
     def _with(self, information: Array, prior: Prior) -> Array:
@@ -180,7 +180,7 @@ class Diagonal(PerLeaf):
         squares = w**2 * reciprocal(j + prior)
         return total(squares) if squares.ndim else squares
 
-    def suited(self, packed: bool) -> Diagonal:
+    def adapt(self, packed: bool) -> Diagonal:
         return self
 
 
@@ -201,7 +201,7 @@ class BlockDiagonal(PerLeaf):
         w = jnp.broadcast_to(w, j.shape[:-1])
         return jnp.sum(w * self.divide(j, prior, w), axis=-1)
 
-    def suited(self, packed: bool) -> BlockDiagonal | Diagonal:
+    def adapt(self, packed: bool) -> BlockDiagonal | Diagonal:
         return self if packed else _no_rows("block-diagonal")
 
     def _with(self, j: Array, prior: Prior) -> Array:
@@ -254,7 +254,7 @@ class QuasiDiagonal(PerLeaf):
         apart = w[..., 1:] - m * w[..., :1]
         return (apart**2).ravel() @ s.ravel() + (w[..., 0] ** 2).ravel() @ inverse.ravel()
 
-    def suited(self, packed: bool) -> QuasiDiagonal | Diagonal:
+    def adapt(self, packed: bool) -> QuasiDiagonal | Diagonal:
         return self if packed else _no_rows("quasi-diagonal")
 
     def _schur(self, j: Arrow, prior: Prior) -> tuple[Array, Array, Array]:

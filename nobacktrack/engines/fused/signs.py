@@ -1,4 +1,4 @@
-"""The signs of `draws.py`, bit for bit: Threefry-2x32 with 20 rounds on (key, t)."""
+"""The signs of `counter.py`, bit for bit: Threefry-2x32 with 20 rounds on (key, t)."""
 
 from __future__ import annotations
 
