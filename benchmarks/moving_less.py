@@ -18,7 +18,7 @@ import numpy as np
 
 import nobacktrack as nbt
 from nobacktrack.configuration import configuration
-from nobacktrack.engines.fused import Fused
+from nobacktrack.engines import begin
 from nobacktrack.streams.items import Series
 from nobacktrack.updates.metrics import Arrow
 
@@ -68,14 +68,14 @@ def microseconds(update: Any, units: int, rounds: int = 7) -> float:
     learner = nbt.Learner(nbt.LeakyRNN(units=units, symbols=80), nbt.NoBackTrack(), update)
     stream = Series(np.random.default_rng(0).integers(0, 80, 20_000_000 // units**2).astype(np.int32))
     try:
-        fused = Fused(learner, learner.init(0))
+        session = begin(learner, learner.init(0), "fused", strict=True)
     except ValueError:
         return float("nan")
-    fused.take(stream)
+    session.take(stream)
     times = []
     for _ in range(rounds):
         began = time.perf_counter()
-        fused.take(stream)
+        session.take(stream)
         times.append((time.perf_counter() - began) / len(stream.values))
     return float(np.median(times) * 1e6)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .checkpoint import load, save
     from .configuration import inverse_sqrt
     from .diagnostics import diagnose
-    from .engines import RunInfo, run_many
+    from .engines.drive import RunInfo, run_many
     from .errors import BadItem, Divergence
     from .estimators import (
         ARTBP,
@@ -69,7 +69,7 @@ _MODULES = {
     "checkpoint": ("load", "save"),
     "configuration": ("inverse_sqrt",),
     "diagnostics": ("diagnose",),
-    "engines": ("RunInfo", "run_many"),
+    "engines.drive": ("RunInfo", "run_many"),
     "errors": ("BadItem", "Divergence"),
     "estimators": (
         "ARTBP",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import inspect
 import logging
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +25,8 @@ OPTIONS: Any = {
     "fastmath": {"reassoc", "contract", "arcp", "nsz", "afn"},
 }
 
+MONTH = 30 * 24 * 3600.0  # seconds
+
 # Constants that take the type of what they meet: float32 stays float32, float64 stays float64.
 ZERO, HALF, ONE = (np.float32(x) for x in (0, 0.5, 1))
 
@@ -36,16 +38,21 @@ def cache_folder(sources: Path) -> Path:
     Numba looks at the file of a kernel only, and would go on using it after a change in one that it calls.
     """
     digest = hashlib.sha256()
-    for file in (Path(__file__), *sorted(sources.glob("*.py"))):
+    for file in (Path(__file__), *sorted(sources.rglob("*.py"))):
         digest.update(file.read_bytes())
-    return files.cache() / digest.hexdigest()[:16]
+    return files.cache() / f"{sources.name}-{digest.hexdigest()[:16]}"
 
 
 @functools.cache
-def kept(sources: Path) -> bool:
-    """Whether compiled kernels can be kept; said once where they cannot."""
+def can_cache(sources: Path) -> bool:
+    """Whether compiled kernels can be kept on disk, which is said once where they cannot. Kernels of versions that
+    nobody has used for a month are removed.
+    """
+    folder = cache_folder(sources)
     try:
-        files.expect_writable(cache_folder(sources))
+        files.expect_writable(folder)
+        os.utime(folder)
+        files.remove_unused(folder.parent, f"{sources.name}-*", MONTH)
     except (OSError, RuntimeError) as error:
         _log.warning("compiled loops are not kept, set NOBACKTRACK_CACHE to a folder that can be written: %s", error)
         return False
@@ -68,18 +75,23 @@ def inlined(function: Callable[..., Any]) -> Any:
     return _njit(inline="always")(function)
 
 
-def entry(function: Callable[..., Any]) -> Any:
-    """What Python calls: compiled at the first call with each type of numbers, and kept on disk."""
-    sources = Path(inspect.getfile(function)).parent
-    keep, before = kept(sources), _config.CACHE_DIR
-    if keep:
-        _config.CACHE_DIR = str(cache_folder(sources))
-    try:
-        compiled = _njit(**OPTIONS, cache=keep)(function)
-    finally:
-        _config.CACHE_DIR = before
-    _entries.append(compiled)
-    return compiled
+def entry(sources: Path) -> Callable[[Callable[..., Any]], Any]:
+    """What Python calls: compiled at the first call with each type of numbers, and kept on disk as long as no file of
+    `sources` changes.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        keep, before = can_cache(sources), _config.CACHE_DIR
+        if keep:
+            _config.CACHE_DIR = str(cache_folder(sources))
+        try:
+            compiled = _njit(**OPTIONS, cache=keep)(function)
+        finally:
+            _config.CACHE_DIR = before
+        _entries.append(compiled)
+        return compiled
+
+    return decorate
 
 
 class _Announcer(event.Listener):

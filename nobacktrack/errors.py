@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -22,10 +23,14 @@ class BadItem(ValueError):
 
 
 class Divergence(FloatingPointError):
-    """A number stopped being finite: `.state` and `.t` are the last good ones."""
+    """A number stopped being finite: `.state` and `.t` are the last good ones, `.what` says what grew, `.remedies`
+    what to try.
+    """
 
-    def __init__(self, message: str, state: Any):
-        super().__init__(message)
+    def __init__(self, what: str, remedies: Sequence[str], state: Any):
+        super().__init__(f"{what}. Try {', or '.join(remedies)}. The error's .state and .t are the last good ones.")
+        self.what = what
+        self.remedies = list(remedies)
         self.state = state
 
     @property

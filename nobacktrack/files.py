@@ -6,8 +6,10 @@ import contextlib
 import hashlib
 import os
 import platform
+import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,6 +63,13 @@ def expect_writable(folder: Path) -> None:
     """An OSError where a folder cannot be made or written to."""
     folder.mkdir(parents=True, exist_ok=True)
     tempfile.TemporaryFile(dir=folder).close()
+
+
+def remove_unused(folder: Path, pattern: str, seconds: float) -> None:
+    """Remove what can be made again and has not been used for so long; what another process removes first is gone."""
+    for found in folder.glob(pattern):
+        if time.time() - found.stat().st_mtime > seconds:
+            shutil.rmtree(found, ignore_errors=True)
 
 
 def programs() -> Path:

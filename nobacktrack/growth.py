@@ -12,18 +12,17 @@ import numpy as np
 from .learner import Learner
 from .protocol import State, Tree
 from .systems.recurrent import Recurrent
-from .systems.stack import Stack
 
 UNUSED = -30.0  # the bias of a symbol that has not come yet: its probability, exp(-30), cannot be seen in a loss
 
 
-def enlarged(learner: Learner, state: State, *, symbols: int | None = None, inputs: int | None = None) -> Any:
+def enlarge(learner: Learner, state: State, *, symbols: int | None = None, inputs: int | None = None) -> Any:
     """`(learner, state)` with room for more symbols or input numbers.
 
     Inputs are the last columns of theta and symbols the rows of phi, so that all that was learned (parameters,
     influence, filter) stays in front, as it was; what is new is as at the start.
     """
-    if not isinstance(learner.system, Recurrent) or isinstance(learner.system, Stack):
+    if not isinstance(learner.system, Recurrent):
         raise ValueError(f"{type(learner.system).__name__} cannot grow: only single layers of cells can")
     wanted = {name: size for name, size in (("symbols", symbols), ("inputs", inputs)) if size is not None}
     for name, size in wanted.items():

@@ -85,12 +85,18 @@ def checked(space: Any, value: Tree, name: str, state: State) -> Tree:
         raise
 
 
-def expect_finite(before: State, after: State, info: Info | None = None) -> None:
+def expect_state(state: Any) -> None:
+    """Refuse what is not a state."""
+    if not isinstance(state, State):
+        raise ValueError(f"state must be a State, such as learner.init(0) gives, not {type(state).__name__}")
+
+
+def expect_finite(learner: Any, before: State, after: State, info: Info | None = None) -> None:
     """Stop at the first number that is not finite, with the state before it."""
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(after)):
         return
     if not finite((after, info)):
-        raise diverged(before, after, info)
+        raise diverged(learner, before, after, info is None or bool(finite(info)))
 
 
 @jax.jit
@@ -103,28 +109,39 @@ def _is_floating(leaf: Any) -> bool:
     return jnp.issubdtype(jnp.result_type(leaf), jnp.floating)
 
 
-def diverged(before: State, after: State, info: Info | None) -> Divergence:
+def diverged(learner: Any, before: State, after: State, loss_is_finite: bool) -> Divergence:
     """The error of a run that diverged: at which t, what grew, what to try."""
     bad = [
         _name(path)
         for path, leaf in jax.tree_util.tree_leaves_with_path(after)
         if _is_floating(leaf) and not finite(leaf)
     ]
-    if info is not None and not finite(info):
-        bad = ["the loss", *bad]
+    bad = bad if loss_is_finite else ["the loss", *bad]
     sizes = {
         _name(path): float(jnp.max(jnp.abs(leaf), initial=0.0))
         for path, leaf in jax.tree_util.tree_leaves_with_path(before)
         if _is_floating(leaf)
     }
     largest = max(sizes, key=lambda name: sizes[name])
-    return Divergence(
+    what = (
         f"diverged at t = {before.steps}: {', '.join(bad[:4])}{', ...' * (len(bad) > 4)} no longer finite; "
-        f"the largest before it was {largest}, at {sizes[largest]:.3g}. "
-        "Try nbt.Kalman(), a smaller rate, a higher rank, sigmoid units, or inputs and targets of order one. "
-        "The error's .state and .t are the last good ones.",
-        before,
+        f"the largest before it was {largest}, at {sizes[largest]:.3g}"
     )
+    return Divergence(what, remedies(learner), before)
+
+
+def remedies(learner: Any) -> list[str]:
+    """What to change in a learner that diverged, most promising first."""
+    update, estimator, system = learner.updates.theta, learner.estimator, learner.system
+    filters = hasattr(update, "prior")
+    found = ["a larger prior, as nbt.Kalman(prior=100)"] if filters else ["nbt.Kalman()", "a smaller rate"]
+    if hasattr(estimator, "rank"):
+        found += ["a higher rank", "nbt.TruncatedBPTT(), which has no noise"]
+    if getattr(system, "activation", "") == "tanh":
+        found.append("sigmoid units")
+    if getattr(system, "inputs", None) or getattr(system, "outputs", None):
+        found.append("inputs and targets of order one")
+    return found
 
 
 def _name(path: tuple[Any, ...]) -> str:

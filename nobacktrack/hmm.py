@@ -349,6 +349,10 @@ class OnlineEM(AbstractLearner):
     def predict_unchecked(self, state: State) -> Tree:
         return self.hmm.predict(state.params, state.h)
 
+    def as_probabilities(self, y_hat: Tree) -> Array:
+        """A prediction of symbols is their probabilities."""
+        return y_hat if self.hmm.symbols is not None else super().as_probabilities(y_hat)
+
     def observe_unchecked(self, state: State, y: Tree, at: State, late: bool = False) -> tuple[State, Info]:
         """-log p(y), then the M-step on the statistics so far: the parameters that the next E-step uses."""
         if late:

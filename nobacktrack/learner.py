@@ -113,7 +113,18 @@ class AbstractLearner(ABC):
 
     def predict(self, state: State) -> Tree:
         """y_hat, the prediction of the next target."""
-        return _predict(self, state)
+        return predict_jit(self, state)
+
+    def probabilities(self, state: State) -> Array:
+        """The probability of each symbol to be the next target: softmax(y_hat)."""
+        return self.as_probabilities(self.predict(state))
+
+    def as_probabilities(self, y_hat: Tree) -> Array:
+        """A prediction as probabilities; a ValueError where numbers are predicted, or by a readout of your own."""
+        probabilities = getattr(getattr(self.system, "readout", None), "probabilities", None)
+        if probabilities is None:
+            raise ValueError(f"{self.system} does not predict symbols: there are no probabilities")
+        return probabilities(y_hat)
 
     def observe(self, state: State, y: Tree, at: State | None = None) -> tuple[State, Info]:
         """Score the prediction of y, estimate the gradient, move the parameters.
@@ -124,8 +135,8 @@ class AbstractLearner(ABC):
         if y is None:
             raise BadItem("y: there is no target to observe; advance alone", state=state)
         y = checked(self.system.target_space, y, "y", state)
-        following, info = _observe(self, state, y, state if at is None else at, late=at is not None)
-        expect_finite(state, following, info)
+        following, info = observe_jit(self, state, y, state if at is None else at, late=at is not None)
+        expect_finite(self, state, following, info)
         return following, info
 
     def advance(self, state: State, x: Tree, draws: Tree = None) -> State:
@@ -133,8 +144,8 @@ class AbstractLearner(ABC):
         of the estimator.
         """
         x = checked(self.system.input_space, x, "x", state)
-        following = _advance(self, state, x, draws)
-        expect_finite(state, following)
+        following = advance_jit(self, state, x, draws)
+        expect_finite(self, state, following)
         return following
 
     def step(self, state: State, *item: Tree) -> tuple[State, Info]:
@@ -152,23 +163,29 @@ class AbstractLearner(ABC):
         self,
         state: State,
         stream: Any,
-        *,
+        *more: Any,
         engine: str = "auto",
         chunk: int | None = None,
         callbacks: Sequence[Callable[[State, Any], Any]] = (),
     ) -> Any:
-        """Train on a stream: returns `(state, info)` on arrays, with one entry a step; on an iterator yields `(state,
-        info)` chunk by chunk.
-        """
-        from . import engines  # the one upward wire
+        """Train on a stream: returns `(state, info)` on arrays and lists, with one entry a step; on an iterator yields
+        `(state, info)` chunk by chunk.
 
-        return engines.run(self, state, stream, engine=engine, chunk=chunk, callbacks=callbacks)
+        `engine` is "auto" (the fastest that runs this learner), "fused" or "jax"; `chunk` how many items are taken at
+        once (as many as take a moment, by default); a callback gets the state and the info after each chunk, and stops
+        the run by returning something true.
+        """
+        from .engines import drive  # the one upward wire
+
+        if more:
+            raise ValueError("run takes one stream: inputs and their targets are one pair, run(state, (x, y))")
+        return drive.run(self, state, stream, engine=engine, chunk=chunk, callbacks=callbacks)
 
     def training(self, state: State, stream: Any, **options: Any) -> Iterator[tuple[State, Any]]:
         """The same as `run`, chunk by chunk on arrays too."""
-        from . import engines
+        from .engines import drive
 
-        return engines.training(self, state, stream, **options)
+        return drive.training(self, state, stream, **options)
 
 
 @configuration
@@ -297,7 +314,7 @@ def expect_one_stream(where: Any) -> None:
 
 
 @jax.jit
-def _predict(learner: AbstractLearner, state: State) -> Tree:
+def predict_jit(learner: AbstractLearner, state: State) -> Tree:
     return learner.predict_unchecked(state)
 
 
@@ -308,12 +325,12 @@ def _gradient(learner: Learner, state: State, y: Tree) -> Params:
 
 
 @jax.jit
-def _advance(learner: AbstractLearner, state: State, x: Tree, draws: Tree) -> State:
+def advance_jit(learner: AbstractLearner, state: State, x: Tree, draws: Tree) -> State:
     return learner.advance_unchecked(state, x, learner.draw(state, state.t) if draws is None else draws)
 
 
 @partial(jax.jit, static_argnames="late")
-def _observe(learner: AbstractLearner, state: State, y: Tree, at: State, late: bool) -> tuple[State, Info]:
+def observe_jit(learner: AbstractLearner, state: State, y: Tree, at: State, late: bool) -> tuple[State, Info]:
     return learner.observe_unchecked(state, y, at, late)
 
 

@@ -10,6 +10,7 @@ by 63 bits of a hash of its choice and context: that two of ten million share th
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..compiled import entry, kernel
 from ..configuration import at_least
 from .alphabet import checked, numbered
 
+SOURCES = Path(__file__).parent
 NODE = np.dtype([("key", np.uint64), ("counts", np.uint32, 2), ("beta", np.float64), ("exponent", np.int64)])
 LEAST_SLOTS = 1 << 12
 FULLNESS = 0.8
@@ -128,14 +130,14 @@ def _slot(table: Any, key: Any) -> Any:
     return i
 
 
-@entry
+@entry(SOURCES)
 def move_nodes(table: Any, larger: Any) -> None:
     for i in range(table.size):
         if table[i]["key"] != _EMPTY:
             larger[_slot(larger, table[i]["key"])] = table[i]
 
 
-@entry
+@entry(SOURCES)
 def code_symbols(
     model: Any, settings: Any, symbols: Any, bits: Any, begin: int, nodes: int, growable: bool
 ) -> tuple[int, int]:

@@ -20,7 +20,7 @@ import numpy as np
 from rich.table import Table
 
 from ..configuration import at_least
-from ..engines import choose
+from ..engines import begin as begin_session
 from ..estimators import DiagonalPlusRankOne, NoBackTrack
 from ..estimators.bptt import InBlocks
 from ..learner import Learner
@@ -153,11 +153,11 @@ def microseconds(learner: Learner, state: State, chunk: Chunk) -> float:
     """Of one step of a learner alone, in the engine that would run it, once compiled."""
     at = Point(state.params, state.h, state.params.fixed.x)
     fresh = state._replace(influence=learner.estimator.init(learner.system, at))
-    engine = choose(learner, fresh)[0](learner, fresh)
+    session = begin_session(learner, fresh)
     took = []
     for _ in range(3):
         began = time.perf_counter()
-        engine.take(chunk)
+        session.take(chunk)
         took.append(time.perf_counter() - began)
     return min(took) / size(chunk) * 1e6
 

@@ -4,42 +4,71 @@ before it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool
 
 from .. import counter
-from ..errors import Divergence
-from ..guards import diverged, finite
-from ..learner import AbstractLearner
+from ..guards import finite
+from ..learner import AbstractLearner, advance_jit, observe_jit, predict_jit
 from ..protocol import Info, State, Tree
 from ..streams.items import Chunk, Series, size
+from .session import Session
+
+LARGEST_CHUNK = 4096
+DRAWS_BYTES = 1 << 23
 
 
-class Reference:
-    """Any learner at work, one scan a chunk."""
+class Reference(Session):
+    """Any learner at work, one scan a chunk: a state goes in, another comes out."""
 
     name = "jax"
+    lengths = (LARGEST_CHUNK, 256, 16, 1)
 
-    def __init__(self, learner: AbstractLearner, state: State):
-        self.learner, self._state = learner, state
+    @classmethod
+    def refusal(cls, learner: AbstractLearner, state: State) -> str | None:
+        return None
+
+    @property
+    def t(self) -> int:
+        return self._state.steps
+
+    def chunk_size(self, at_hand: bool) -> int:
+        """As many steps as keep the draws of a chunk small."""
+        draws = jax.eval_shape(lambda state: self.learner.draw(state, state.t), self._state)
+        each = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(draws))
+        return int(min(LARGEST_CHUNK, max(16, 2 ** int(np.log2(DRAWS_BYTES / max(1, each))))))
+
+    def process(self, chunk: Chunk) -> np.ndarray:
+        self._state, info = scan(self.learner, self._state, chunk)
+        return np.asarray(info.loss)
+
+    def predict(self) -> Tree:
+        return predict_jit(self.learner, self._state)
+
+    def observe(self, y: Tree) -> float:
+        y = self.learner.system.target_space.check(y, "y", many=False)
+        self._state, info = observe_jit(self.learner, self._state, y, self._state, late=False)
+        return float(info.loss)
+
+    def advance(self, x: Tree) -> None:
+        x = self.learner.system.input_space.check(x, "x", many=False)
+        self._state = advance_jit(self.learner, self._state, x, None)
 
     def state(self) -> State:
-        """All that the learner knows."""
         return self._state
 
-    def take(self, chunk: Chunk) -> np.ndarray:
-        """Learn from a chunk: the loss of each item. Where a number is no longer finite, Divergence with the state
-        before it.
-        """
-        following, info = scan(self.learner, self._state, chunk)
-        if not sound(following, info, chunk):
-            raise divergence(self.learner, self._state, chunk)
-        self._state = following
-        return np.asarray(info.loss)
+    def become(self, state: State) -> None:
+        self._state = state
+
+    def snapshot(self) -> State:
+        return self._state
+
+    def restore(self, snapshot: State) -> None:
+        self._state = snapshot
+
+    def finite(self) -> bool:
+        return bool(finite(self._state))
 
 
 @jax.jit
@@ -66,48 +95,12 @@ def step(learner: AbstractLearner, state: State, item: Chunk, draws: Tree) -> tu
     if item.seen is None:
         return learner.observe_unchecked(state, item.y, state)
     return jax.lax.cond(
-        item.seen, lambda s: learner.observe_unchecked(s, item.y, s), lambda s: (s, _no_target(s)), state
+        item.seen,
+        lambda state: learner.observe_unchecked(state, item.y, state),
+        lambda state: (state, _no_target(state)),
+        state,
     )
 
 
 def _no_target(state: State) -> Info:
     return Info(jnp.full((), jnp.nan, jax.tree.leaves(state.h)[0].dtype))
-
-
-@jax.jit
-def sound(state: State, info: Info, chunk: Chunk) -> Bool[Array, ""]:
-    """Whether a chunk left all numbers finite."""
-    return finite(state) & jnp.all(_as_expected(info.loss, chunk))
-
-
-def _as_expected(loss: Array, chunk: Chunk) -> Array:
-    """A loss is finite where there was a target."""
-    if isinstance(chunk, Series) or (chunk.y is not None and chunk.seen is None):
-        return jnp.isfinite(loss)
-    return jnp.isfinite(loss) | (jnp.logical_not(chunk.seen) if chunk.seen is not None else True)
-
-
-def divergence(learner: AbstractLearner, state: State, chunk: Chunk) -> Divergence:
-    """Replay a chunk that went wrong, one step at a time, to the last state that was good."""
-    _, good, bad, info = _replay(learner, state, chunk)
-    return diverged(good, bad, info)
-
-
-@jax.jit
-def _replay(learner: AbstractLearner, state: State, chunk: Chunk) -> tuple[Any, ...]:
-    def take(i: Array, state: State) -> tuple[State, Info]:
-        item = jax.tree.map(lambda leaf: leaf[i], chunk)
-        following, info = step(learner, state, item, learner.draw(state, state.t))
-        expected = _as_expected(info.loss, item)
-        return following, Info(jnp.where(expected & ~jnp.isfinite(info.loss), 0, info.loss))
-
-    def goes_on(carry: tuple[Any, ...]) -> Array:
-        i, _, following, info = carry
-        return (i < size(chunk) - 1) & finite((following, info))
-
-    def go_on(carry: tuple[Any, ...]) -> tuple[Any, ...]:
-        i, _, following, _ = carry
-        return i + 1, following, *take(i + 1, following)
-
-    start = jnp.zeros((), jnp.int32)
-    return jax.lax.while_loop(goes_on, go_on, (start, state, *take(start, state)))

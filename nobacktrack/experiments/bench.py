@@ -13,8 +13,7 @@ from rich.table import Table
 
 import nobacktrack as nbt
 
-from ..engines.fused import Fused
-from ..engines.reference import Reference
+from ..engines import begin
 from ..streams.items import Series
 from . import peers
 
@@ -47,11 +46,11 @@ def learner_of(units: int, symbols: int, rank: int, every: int = 1) -> nbt.Learn
     return nbt.Learner(nbt.LeakyRNN(units=units, symbols=symbols), nbt.NoBackTrack(rank=rank), update)
 
 
-def ours(engine: type[Any], units: int, symbols: int, rank: int, every: int = 1) -> peers.Contender:
+def ours(engine: str, units: int, symbols: int, rank: int, every: int = 1) -> peers.Contender:
     """An engine of ours, on blocks."""
     learner = learner_of(units, symbols, rank, every)
-    at_work = engine(learner, learner.init(0))
-    return lambda stream: at_work.take(Series(stream))
+    session = begin(learner, learner.init(0), engine, strict=True)
+    return lambda stream: session.take(Series(stream))
 
 
 def ours_live(units: int, symbols: int) -> peers.Contender:
@@ -69,9 +68,9 @@ def ours_live(units: int, symbols: int) -> peers.Contender:
 def contests(units: int, symbols: int, ranks: tuple[int, ...]) -> Iterator[tuple[str, Callable[[], peers.Contender]]]:
     """All that is run at one size."""
     for rank in ranks:
-        yield f"fused, rank {rank}", lambda rank=rank: ours(Fused, units, symbols, rank)
-        yield f"jax, rank {rank}", lambda rank=rank: ours(Reference, units, symbols, rank)
-    yield f"fused, rank 1, every={SELDOM}", lambda: ours(Fused, units, symbols, 1, SELDOM)
+        yield f"fused, rank {rank}", lambda rank=rank: ours("fused", units, symbols, rank)
+        yield f"jax, rank {rank}", lambda rank=rank: ours("jax", units, symbols, rank)
+    yield f"fused, rank 1, every={SELDOM}", lambda: ours("fused", units, symbols, 1, SELDOM)
     yield "fused, live", lambda: ours_live(units, symbols)
     if peers.installed("torch"):
         yield "PyTorch BPTT(15), SGD", lambda: peers.torch_bptt(units, symbols)

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from .. import streams
 from ..configuration import inverse_sqrt
-from ..engines import run_many
+from ..engines.drive import run_many
 from ..estimators import NoBackTrack
 from ..learner import Learner
 from ..systems import LeakyRNN

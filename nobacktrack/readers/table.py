@@ -13,7 +13,7 @@ import numpy as np
 
 from ..choices import Cell, cell_of, estimator_of, update_of
 from ..errors import BadItem
-from ..growth import enlarged, with_symbol, without_symbols
+from ..growth import enlarge, with_symbol, without_symbols
 from ..learner import Learner
 from ..live import Live
 from ..protocol import State
@@ -158,7 +158,7 @@ class TableReader:
         if new and self.live is not None:
             learner, state = self.learner, self.live.state
             if self.classes.capacity > learner.system.symbols:
-                learner, state = enlarged(learner, state, symbols=self.classes.capacity)
+                learner, state = enlarge(learner, state, symbols=self.classes.capacity)
                 state = without_symbols(state, symbol)
             self.live = Live(learner, with_symbol(state, symbol, like=None))
         return symbol
@@ -168,7 +168,7 @@ class TableReader:
         if self.live is None:
             self.live = self._first()
         elif grown:
-            self.live = Live(*enlarged(self.learner, self.live.state, inputs=self.features.capacity))
+            self.live = Live(*enlarge(self.learner, self.live.state, inputs=self.features.capacity))
 
     def _first(self) -> Live:
         ends = {"symbols": self.classes.capacity} if self.task == "classification" else {"outputs": 1}

@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..engines import choose
-from ..engines.reference import Reference
+from ..engines import begin
 from ..errors import BadItem
 from ..estimators import Immediate
-from ..growth import enlarged, with_symbol, without_symbols
+from ..growth import enlarge, with_symbol, without_symbols
 from ..learner import Learner
-from ..live import Live
 from ..protocol import NATS_PER_BIT, State
 from ..streams.items import Series
 from ..updates import Frozen
@@ -23,7 +21,6 @@ from .tally import Tally, frequencies_nats, in_bits, norm_of
 
 BAD_BYTES = range(0xDC80, 0xDD00)  # as Python's "surrogateescape" has them
 BYTE_ORDER_MARK = 0xFEFF
-PORTIONS = (4096, 256, 16, 1)  # of a chunk, so that the reference engine compiles no more than these
 
 
 class TextReader:
@@ -53,7 +50,7 @@ class TextReader:
         self.position = int(notes.get("position", 0))  # bytes that were learned from
         self.rest = bytes.fromhex(notes.get("rest", ""))  # the beginning of a character
         self.counts = np.array(notes.get("counts", [0] * alphabet.capacity), np.int64)
-        self.learner, self._engine_name = (learner if learning else _fixed(learner)), engine
+        self.learner, self._engine = (learner if learning else _fixed(learner)), engine
         self.trained = learner  # as it was given
         state = state if learning else _fixed_state(self.learner, state)
         if isinstance(alphabet, Growing) and state.steps == 0:
@@ -61,8 +58,7 @@ class TextReader:
         self._start(state)
 
     def _start(self, state: State) -> None:
-        kind, self._reason = choose(self.learner, state, self._engine_name if self.learning else "jax")
-        self.engine = kind(self.learner, state)
+        self.session = begin(self.learner, state, self._engine if self.learning else "jax", strict=True)
 
     @property
     def unit(self) -> str:
@@ -72,13 +68,13 @@ class TextReader:
     @property
     def engine_name(self) -> str:
         """The engine that is at work, and why it is not the fused one."""
-        told = self._reason and self.learning and self._engine_name == "auto"
-        return f"{self.engine.name} ({self._reason})" if told else self.engine.name
+        reason = self.session.reason if self.learning and self._engine == "auto" else ""
+        return f"{self.session.name} ({reason})" if reason else self.session.name
 
     @property
     def state(self) -> State:
         """All that the learner knows."""
-        return self.engine.state()
+        return self.session.state()
 
     def notes(self) -> dict[str, Any]:
         """What a checkpoint keeps beside the state, for another reader to go on."""
@@ -137,17 +133,16 @@ class TextReader:
         """How many of the characters that came may be learned from now: the reference engine takes whole portions, the
         same ones wherever the stream was cut, since a step alone is compiled in another way than one in a loop.
         """
-        return count if last or not isinstance(self.engine, Reference) else count - count % PORTIONS[-2]
+        lengths = self.session.lengths
+        return count if last or not lengths else count - count % lengths[-2]
 
     def _learned(self, symbols: np.ndarray, units: np.ndarray) -> np.ndarray:
         if not len(symbols):
             return np.zeros(0)
         if self.measuring:
             self.measuring, self.gradient_norm = False, norm_of(self.learner.gradient(self.state, symbols[0]))
-        if isinstance(self.engine, Reference):
-            losses = np.concatenate([self.engine.take(Series(part)) for part in _portions(symbols)])
-        else:
-            losses = self.engine.take(Series(symbols))
+        parts = _cut(symbols, self.session.lengths) if self.session.lengths else [symbols]
+        losses = np.concatenate([self.session.take(Series(part)) for part in parts])
         self._count(losses, symbols, units)
         return losses
 
@@ -165,19 +160,17 @@ class TextReader:
             return np.zeros(0)
         name = self.alphabet.name_bits() * NATS_PER_BIT
         if not self.learning:
-            losses = self.engine.take(Series(np.array([NEVER_SEEN], np.int32))) + name
+            losses = self.session.take(Series(np.array([NEVER_SEEN], np.int32))) + name
             self._count(losses, np.array([NEVER_SEEN]), np.array([unit]))
             return losses
-        live = Live(self.learner, self.state)
-        loss = live.observe(NEVER_SEEN)
-        state, symbol = live.state, self.alphabet.add(unit)
+        loss = self.session.observe(NEVER_SEEN)
+        state, symbol = self.state, self.alphabet.add(unit)
         if self.alphabet.capacity > len(self.counts):
-            self.learner, state = enlarged(self.learner, state, symbols=self.alphabet.capacity)
+            self.learner, state = enlarge(self.learner, state, symbols=self.alphabet.capacity)
             state = without_symbols(state, symbol)
             self.counts = np.pad(self.counts, (0, self.alphabet.capacity - len(self.counts)))
-        live = Live(self.learner, with_symbol(state, symbol, like=NEVER_SEEN))
-        live.advance(symbol)
-        self._start(live.state)
+        self._start(with_symbol(state, symbol, like=NEVER_SEEN))
+        self.session.advance(symbol)
         losses = np.array([loss + name])
         self._count(losses, np.array([symbol]), np.array([unit]))
         return losses
@@ -200,10 +193,10 @@ def _lengths(points: np.ndarray) -> np.ndarray:
     return 1 + (points > 0x7F) + (points > 0x7FF) + (points > 0xFFFF)
 
 
-def _portions(symbols: np.ndarray) -> list[np.ndarray]:
-    """A chunk in parts of few lengths."""
+def _cut(symbols: np.ndarray, lengths: tuple[int, ...]) -> list[np.ndarray]:
+    """A chunk in parts of some lengths, the longest first."""
     parts, start = [], 0
-    for size in PORTIONS:
+    for size in lengths:
         count = (len(symbols) - start) // size
         parts += [symbols[start + i * size : start + (i + 1) * size] for i in range(count)]
         start += count * size

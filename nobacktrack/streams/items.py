@@ -68,6 +68,14 @@ def size(chunk: Chunk) -> int:
     return length(chunk)
 
 
+def has_target(chunk: Chunk) -> np.ndarray:
+    """Which items of a checked chunk have a target."""
+    count = size(chunk)
+    if isinstance(chunk, Series) or (chunk.y is not None and chunk.seen is None):
+        return np.ones(count, bool)
+    return np.zeros(count, bool) if chunk.y is None else np.asarray(chunk.seen)
+
+
 def part(chunk: Chunk, start: int, stop: int) -> Chunk:
     """The items start .. stop - 1."""
     return jax.tree.map(lambda leaf: leaf[start:stop], chunk)

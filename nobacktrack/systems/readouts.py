@@ -25,6 +25,9 @@ class Softmax:
     def loss(self, y_hat: Float[Array, " symbols"], y: Int[Array, ""]) -> Float[Array, ""]:
         return jax.nn.logsumexp(y_hat) - y_hat[y]
 
+    def probabilities(self, y_hat: Float[Array, "*streams symbols"]) -> Float[Array, "*streams symbols"]:
+        return jax.nn.softmax(y_hat, axis=-1)
+
     def fisher_root(self, y_hat: Float[Array, " symbols"]) -> Float[Array, "symbols symbols"]:
         """diag p - p p^T = sum_k p_k (e_k - p)(e_k - p)^T."""
         p = jax.nn.softmax(y_hat)

@@ -12,13 +12,13 @@ import logging
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import filelock
 import numpy as np
 
-from ...compiled import cache_folder, kept
+from ...compiled import cache_folder, can_cache
+from . import SOURCES
 
 CHILD = "NOBACKTRACK_COMPILES"
 LONGEST = 900  # seconds
@@ -29,10 +29,9 @@ _log = logging.getLogger("nobacktrack")
 @functools.cache
 def ensure(estimator: str, dtype: Any) -> None:
     """Have the loop of an estimator on disk; where that cannot be, it is compiled where it is used."""
-    sources = Path(__file__).parent
-    if os.environ.get(CHILD) or not kept(sources):
+    if os.environ.get(CHILD) or not can_cache(SOURCES):
         return
-    mark = cache_folder(sources) / f"{estimator}-{np.dtype(dtype).name}.compiled"
+    mark = cache_folder(SOURCES) / f"{estimator}-{np.dtype(dtype).name}.compiled"
     if mark.exists():
         return
     with filelock.FileLock(mark.with_suffix(".lock")):
@@ -54,9 +53,11 @@ def main(estimator: str, dtype: str) -> None:
     """Use every entry of a loop once."""
     import nobacktrack as nbt
 
-    kinds = {"NoBackTrack": nbt.NoBackTrack(), "RTRL": nbt.RTRL(), "TruncatedBPTT": nbt.TruncatedBPTT(depth=2)}
-    learner = nbt.Learner(nbt.RNN(units=2, symbols=2), kinds[estimator], nbt.SGD(0.1))
-    live = nbt.Live(learner, learner.init(0, dtype=np.dtype(dtype)), engine="fused")
-    live.predict()
-    live.learn(1)
-    _ = live.state
+    from .session import Fused
+
+    learner = nbt.Learner(nbt.RNN(units=2, symbols=2), getattr(nbt, estimator)(), nbt.SGD(0.1))
+    session = Fused(learner, learner.init(0, dtype=np.dtype(dtype)))
+    session.predict()
+    session.observe(1)
+    session.advance(1)
+    session.state()

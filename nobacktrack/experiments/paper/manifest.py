@@ -17,7 +17,7 @@ import numpy as np
 
 import nobacktrack as nbt
 from nobacktrack import files
-from nobacktrack.engines.fused import Fused
+from nobacktrack.engines import begin
 from nobacktrack.experiments import bench
 from nobacktrack.experiments.paper.figures import Source, learners_on
 from nobacktrack.streams.items import Series
@@ -179,14 +179,14 @@ def reference_on(source: Source) -> nbt.Learner:
 
 def _speeds(kinds: dict[str, nbt.Learner], stream: np.ndarray, say: Callable[[str], Any]) -> dict[str, float]:
     """Microseconds per character, by the median over rounds in which all have their turn."""
-    engines, blocks = {}, {}
+    runs, blocks = {}, {}
     for name, learner in kinds.items():
         say(name)
-        engine = Fused(learner, learner.init(0))
-        engines[name] = lambda block, engine=engine: engine.take(Series(block))
-        blocks[name] = stream[: bench.fitting(engines[name], stream, SECONDS)]
+        session = begin(learner, learner.init(0), "fused", strict=True)
+        runs[name] = lambda block, session=session: session.take(Series(block))
+        blocks[name] = stream[: bench.fitting(runs[name], stream, SECONDS)]
     times: dict[str, list[float]] = {name: [] for name in kinds}
     for _ in range(ROUNDS):
-        for name, train in engines.items():
+        for name, train in runs.items():
             times[name].append(bench.seconds(train, blocks[name]) / len(blocks[name]) * 1e6)
     return {name: round(float(np.median(found)), 3) for name, found in times.items()}

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...compiled import ONE, kernel
+from ....compiled import ONE, kernel
 
 _PARITY = np.uint32(0x1BD11BDA)
 _ROTATIONS = np.array([[13, 15, 26, 6], [17, 29, 16, 24]], np.uint32)

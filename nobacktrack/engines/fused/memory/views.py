@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from enum import IntEnum
+from typing import Any, NamedTuple
 
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
+from numba.np.unsafe import ndarray as unsafe
 
-from ...compiled import inlined
+from ....compiled import inlined
+from .layout import Sizes
+
+
+class Machine(NamedTuple):
+    """What a loop works on: where the pieces lie, the numbers, the counters, and (key, key, t, t)."""
+
+    places: Any
+    work: Any
+    ints: Any
+    clock: Any
+
+
+class Count(IntEnum):
+    """The counters that all loops share; those of an estimator come after them."""
+
+    OBSERVED = 0  # a target moved theta at this h
+    THETA_AGE = 1  # gradients since J took one in
+    PHI_AGE = 2
+
+
+COUNTERS = len(Count)
+SIZES = len(Sizes._fields)
+_to_tuple: Any = unsafe.to_fixed_tuple
 
 
 def _build_view(typing: Any, work: Any, begin: Any, shape: Any) -> Any:
@@ -35,56 +60,63 @@ _view: Any = intrinsic(_build_view)
 
 
 @inlined
-def vector(work: Any, places: Any, piece: Any) -> Any:
+def opened(machine: Any) -> Any:
+    """Sizes by name, and the machine, from the tuple of arrays that Python passes."""
+    sizes, places, work, ints, clock = machine
+    return Sizes(*_to_tuple(sizes, SIZES)), Machine(places, work, ints, clock)
+
+
+@inlined
+def vector(m: Any, piece: Any) -> Any:
     """A piece with one axis."""
-    return _view(work, places[piece, 0], (places[piece, 1],))
+    return _view(m.work, m.places[piece, 0], (m.places[piece, 1],))
 
 
 @inlined
-def matrix(work: Any, places: Any, piece: Any) -> Any:
+def matrix(m: Any, piece: Any) -> Any:
     """A piece with two axes."""
-    return _view(work, places[piece, 0], (places[piece, 1], places[piece, 2]))
+    return _view(m.work, m.places[piece, 0], (m.places[piece, 1], m.places[piece, 2]))
 
 
 @inlined
-def band(work: Any, places: Any, piece: Any, first: Any, width: Any) -> Any:
+def band(m: Any, piece: Any, first: Any, width: Any) -> Any:
     """A band of a piece with two axes: the rows from `first` on."""
-    fan = places[piece, 1]
-    return _view(work, places[piece, 0] + first * fan, (fan, width))
+    fan = m.places[piece, 1]
+    return _view(m.work, m.places[piece, 0] + first * fan, (fan, width))
 
 
 @inlined
-def bands(work: Any, places: Any, piece: Any, first: Any, width: Any) -> Any:
+def bands(m: Any, piece: Any, first: Any, width: Any) -> Any:
     """The same of a piece with three axes: the terms of a band lie together."""
-    terms, fan = places[piece, 1], places[piece, 2]
-    return _view(work, places[piece, 0] + first * fan * terms, (terms, fan, width))
+    terms, fan = m.places[piece, 1], m.places[piece, 2]
+    return _view(m.work, m.places[piece, 0] + first * fan * terms, (terms, fan, width))
 
 
 @inlined
-def vector_from(work: Any, places: Any, piece: Any, first: Any) -> Any:
+def vector_from(m: Any, piece: Any, first: Any) -> Any:
     """A piece with one axis, from number `first` on."""
-    return _view(work, places[piece, 0] + first, (places[piece, 1] - first,))
+    return _view(m.work, m.places[piece, 0] + first, (m.places[piece, 1] - first,))
 
 
 @inlined
-def matrix_from(work: Any, places: Any, piece: Any, first: Any) -> Any:
+def matrix_from(m: Any, piece: Any, first: Any) -> Any:
     """A piece with two axes, each row from number `first` on. (The last row then ends beyond the piece: do not go
     there.)
     """
-    return _view(work, places[piece, 0] + first, (places[piece, 1], places[piece, 2]))
+    return _view(m.work, m.places[piece, 0] + first, (m.places[piece, 1], m.places[piece, 2]))
 
 
 @inlined
-def shaped(work: Any, places: Any, piece: Any, rows: Any) -> Any:
+def shaped(m: Any, piece: Any, rows: Any) -> Any:
     """A piece as a matrix of so many rows."""
-    size = places[piece, 1] * places[piece, 2] * places[piece, 3]
-    return _view(work, places[piece, 0], (rows, size // rows))
+    size = m.places[piece, 1] * m.places[piece, 2] * m.places[piece, 3]
+    return _view(m.work, m.places[piece, 0], (rows, size // rows))
 
 
 @inlined
-def flattened(work: Any, places: Any, piece: Any) -> Any:
+def flattened(m: Any, piece: Any) -> Any:
     """A piece as one vector."""
-    return _view(work, places[piece, 0], (places[piece, 1] * places[piece, 2] * places[piece, 3],))
+    return _view(m.work, m.places[piece, 0], (m.places[piece, 1] * m.places[piece, 2] * m.places[piece, 3],))
 
 
 @inlined
@@ -94,7 +126,7 @@ def row(values: Any, i: Any) -> Any:
 
 
 @inlined
-def spread(values: Any, rows: Any) -> Any:
+def as_rows(values: Any, rows: Any) -> Any:
     """A vector as a matrix of so many rows."""
     return _view(values, 0, (rows, values.size // rows))
 

@@ -7,13 +7,38 @@ from typing import Any
 
 import numpy as np
 
-from ...compiled import HALF, ONE, ZERO, kernel
+from ....compiled import HALF, ONE, ZERO, inlined, kernel
+from ..codes import Readout
+from ..memory.layout import PIECE
+from ..memory.views import matrix, vector
+from .cells import compute_activity
 
 HALF_LOG_2PI = np.float64(0.5 * math.log(2 * math.pi))
 
 
 @kernel
-def predict(phi: Any, activity: Any, y_hat: Any) -> None:
+def score(s: Any, m: Any, symbol: Any, values: Any) -> Any:
+    """y_hat = Y(phi, h), the loss of a target, dl/dy_hat and dl/dh."""
+    slope, y_hat, dl_dy = vector(m, PIECE.slope), vector(m, PIECE.y_hat), vector(m, PIECE.dl_dy)
+    predict(s, m)
+    if s.readout == Readout.SOFTMAX:
+        loss = score_symbol(y_hat, s.outputs, symbol, dl_dy)
+    else:
+        loss = score_vector(y_hat, s.outputs, values, dl_dy)
+    pull(matrix(m, PIECE.phi), dl_dy, slope, vector(m, PIECE.dl_dh))
+    return loss
+
+
+@inlined
+def predict(s: Any, m: Any) -> None:
+    """The activity, and y_hat."""
+    activity = vector(m, PIECE.activity)
+    compute_activity(s.activation, matrix(m, PIECE.h), activity, vector(m, PIECE.slope))
+    multiply(matrix(m, PIECE.phi), activity, vector(m, PIECE.y_hat))
+
+
+@kernel
+def multiply(phi: Any, activity: Any, y_hat: Any) -> None:
     """y_hat = phi [1, activity]."""
     for o in range(y_hat.size):
         y_hat[o] = phi[0, o]

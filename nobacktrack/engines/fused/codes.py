@@ -1,0 +1,60 @@
+"""What a compiled loop decides at run time, as numbers: one loop serves all cells, metrics and norms.
+
+Which class has which code is said in `support.py`, what is done for a code in one kernel of `kernels/`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Cell(IntEnum):
+    """`kernels/cells.py`."""
+
+    RNN = 0
+    LEAKY = 1
+    LEARNED_LEAKY = 2
+    GRU = 3
+    LSTM = 4
+
+
+class Activation(IntEnum):
+    """`kernels/cells.py`: what the others see of a unit."""
+
+    SIGMOID = 0
+    TANH = 1
+    IDENTITY = 2
+
+
+class Readout(IntEnum):
+    """`kernels/readout.py`."""
+
+    SOFTMAX = 0
+    GAUSSIAN = 1
+
+
+class Metric(IntEnum):
+    """`kernels/rows.py`: the form of J."""
+
+    EUCLIDEAN = 0
+    DIAGONAL = 1
+    QUASI_DIAGONAL = 2
+
+
+class Norms(IntEnum):
+    """`kernels/norms.py`: the rule that gives the scales of a reduction."""
+
+    METRIC = 0
+    EUCLIDEAN = 1
+    UNSCALED = 2
+    FORESIGHT = 3
+    GRAMIAN = 4
+
+
+class Verb(IntEnum):
+    """`loops/chunk.py`: what is done with each item of a chunk."""
+
+    OBSERVE_ADVANCE = 0
+    ADVANCE_OBSERVE = 1
+    OBSERVE = 2
+    ADVANCE = 3

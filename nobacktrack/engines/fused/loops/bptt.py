@@ -1,0 +1,177 @@
+"""Truncated BPTT: the window of past transitions, and the way back through it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....compiled import ZERO, entry, fill, inlined, kernel
+from ....estimators import TruncatedBPTT
+from .. import SOURCES
+from ..kernels import transition
+from ..kernels.cells import compute_activity, step_cells
+from ..kernels.readout import score
+from ..kernels.rows import move_phi, move_theta_along
+from ..kernels.signs import tick
+from ..memory import packing
+from ..memory.layout import COMMON, PIECE, beside, indices, of_state
+from ..memory.packing import Store
+from ..memory.views import COUNTERS, as_rows, flattened, matrix, row, vector
+from .chunk import Loop, run_chunk
+
+# Counters: the slot of the next transition, how many are held, whether an episode begins with the next one, whether a
+# gradient waits for a target; then the symbol of each slot, and whether an episode begins there.
+HEAD, HELD, FRESH, READY, RING = range(COUNTERS, COUNTERS + 5)
+
+
+class Own(NamedTuple):
+    """See `layout.Pieces`."""
+
+    gradient: np.ndarray = of_state(lambda s: (s.fan, s.rows))
+    ring_h: np.ndarray = of_state(lambda s: (s.depth, s.state))
+    ring_x: np.ndarray = of_state(lambda s: (s.depth, s.inputs))
+    ring_dl_dh: np.ndarray = of_state(lambda s: (s.depth, s.state))
+    following: np.ndarray = beside(lambda s: (s.components, s.units))  # h' on the way back
+    co_state: np.ndarray = beside(lambda s: (s.state,))
+
+
+OWN: Own = indices(Own, COMMON)
+
+
+@inlined
+def observe(s: Any, m: Any, symbol: Any, values: Any, pace: Any, phi_pace: Any) -> Any:
+    """Score, move phi; at the end of a block theta moves too."""
+    loss = score(s, m, symbol, values)
+    move_phi(s, m, phi_pace)
+    add_loss(s, m)
+    close(s, m)
+    if m.ints[READY]:
+        move_theta_along(s, m, matrix(m, OWN.gradient), pace)
+        m.ints[READY] = 0
+        fill(flattened(m, OWN.gradient), ZERO)
+    return loss
+
+
+@kernel
+def add_loss(s: Any, m: Any) -> None:
+    """The derivative of a loss on the newest state, unless no transition made it."""
+    if m.ints[HELD] > 0 and m.ints[FRESH] == 0:
+        dl_dh, ring = vector(m, PIECE.dl_dh), matrix(m, OWN.ring_dl_dh)
+        slot = (m.ints[HEAD] - 1) % s.depth
+        for i in range(dl_dh.size):
+            ring[slot, i] += dl_dh[i]
+
+
+@kernel
+def close(s: Any, m: Any) -> None:
+    """The gradient of a block that is full, added to what waits for a target."""
+    if m.ints[HELD] == s.depth:
+        backtrack(s, m)
+        m.ints[HELD] = 0
+        m.ints[READY] = 1
+
+
+@kernel
+def backtrack(s: Any, m: Any) -> None:
+    """gradient += sum_j lambda_j df/dtheta(h_j, x_j), from the newest transition to the oldest."""
+    theta, hears, alpha = matrix(m, PIECE.theta), matrix(m, PIECE.hears), vector(m, PIECE.alpha)
+    activity, slope, u, a = vector(m, PIECE.activity), vector(m, PIECE.slope), matrix(m, PIECE.u), vector(m, PIECE.a)
+    c, retention, q = matrix(m, PIECE.c), matrix(m, PIECE.retention), vector(m, PIECE.q)
+    ring_h, ring_x, ring_dl_dh = matrix(m, OWN.ring_h), matrix(m, OWN.ring_x), matrix(m, OWN.ring_dl_dh)
+    following, co_state, by_symbol = matrix(m, OWN.following), vector(m, OWN.co_state), s.inputs == 0
+    fill(co_state, ZERO)
+    for age in range(m.ints[HELD]):
+        slot = (m.ints[HEAD] - 1 - age) % s.depth
+        for i in range(co_state.size):
+            co_state[i] += ring_dl_dh[slot, i]
+        own, symbol = as_rows(row(ring_h, slot), s.components), m.ints[RING + slot]
+        compute_activity(s.activation, own, activity, slope)
+        transition.fan_in(activity, s.units, symbol, row(ring_x, slot), hears, u)
+        transition.preactivate(theta, u, hears, s.units, symbol, by_symbol, a)
+        step_cells(s.cell, a, own, alpha, following, c, retention)
+        transition.pull_rows(c, co_state, q)
+        transition.add_rows(q, u, symbol, by_symbol, s.units, matrix(m, OWN.gradient))
+        transition.pull_state(theta, hears, slope, retention, q, co_state)
+        if m.ints[RING + s.depth + slot]:
+            fill(co_state, ZERO)
+        fill(row(ring_dl_dh, slot), ZERO)
+
+
+@inlined
+def advance(s: Any, m: Any, symbol: Any, values: Any) -> None:
+    """One more transition in the window, over the oldest one where it is full; h' = f(theta, h, x)."""
+    close(s, m)
+    extend(s, m, symbol, values)
+    transition.compute_fan_in(s, m, symbol, values, False)
+    h, a, u = matrix(m, PIECE.h), vector(m, PIECE.a), matrix(m, PIECE.u)
+    transition.preactivate(matrix(m, PIECE.theta), u, matrix(m, PIECE.hears), s.units, symbol, s.inputs == 0, a)
+    step_cells(s.cell, a, h, vector(m, PIECE.alpha), h, matrix(m, PIECE.c), matrix(m, PIECE.retention))
+    tick(m.clock)
+
+
+@kernel
+def extend(s: Any, m: Any, symbol: Any, values: Any) -> None:
+    """Keep h and x of a transition."""
+    h, ring_h = flattened(m, PIECE.h), matrix(m, OWN.ring_h)
+    ring_x, ring_dl_dh = matrix(m, OWN.ring_x), matrix(m, OWN.ring_dl_dh)
+    slot = m.ints[HEAD]
+    for i in range(h.size):
+        ring_h[slot, i] = h[i]
+        ring_dl_dh[slot, i] = ZERO
+    for i in range(values.size):
+        ring_x[slot, i] = values[i]
+    m.ints[RING + slot] = symbol
+    m.ints[RING + s.depth + slot] = m.ints[FRESH]
+    m.ints[FRESH] = 0
+    m.ints[HEAD] = (slot + 1) % s.depth
+    m.ints[HELD] = min(m.ints[HELD] + 1, s.depth)
+
+
+@kernel
+def restart(s: Any, m: Any) -> None:
+    """No derivative goes back beyond this."""
+    m.ints[FRESH] = 1
+
+
+@entry(SOURCES)
+def run_bptt(machine: Any, verb: Any, chunk: Any) -> None:
+    """A chunk, by truncated BPTT."""
+    run_chunk(observe, advance, restart, machine, verb, chunk)
+
+
+def pack(block: Any, estimator: TruncatedBPTT, store: Store) -> None:
+    own, ints, depth, window = store.own, store.ints, store.sizes.depth, block.window
+    own.gradient[:] = packing.columns(block.gradient)
+    own.ring_h[:], own.ring_dl_dh[:] = window.h, window.dl_dh
+    if store.sizes.inputs:
+        own.ring_x[:] = window.x
+    else:
+        ints[RING : RING + depth] = window.x
+    ints[RING + depth :] = window.begins
+    ints[[HEAD, HELD, FRESH, READY]] = window.head, window.held, window.fresh, block.due
+
+
+def unpack(like: Any, estimator: TruncatedBPTT, store: Store) -> Any:
+    own, ints, depth = store.own, store.ints, store.sizes.depth
+    window = like.window._replace(
+        h=own.ring_h,
+        x=own.ring_x if store.sizes.inputs else ints[RING : RING + depth],
+        dl_dh=own.ring_dl_dh,
+        begins=ints[RING + depth :] != 0,
+        fresh=ints[FRESH] != 0,
+        head=ints[HEAD],
+        held=ints[HELD],
+    )
+    gradient = packing.unpack_columns(own.gradient, like.gradient)
+    return like._replace(window=window, gradient=gradient, due=ints[READY] != 0)
+
+
+LOOP = Loop(
+    run=run_bptt,
+    pieces=Own,
+    pack=pack,
+    unpack=unpack,
+    sizes=lambda estimator: {"depth": estimator.depth},
+    counters=lambda sizes: RING - COUNTERS + 2 * sizes.depth,
+)

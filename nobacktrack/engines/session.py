@@ -1,0 +1,118 @@
+"""A learner at work: what every engine is, and how the step that diverged is found."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..errors import Divergence
+from ..guards import diverged
+from ..learner import AbstractLearner
+from ..protocol import State
+from ..streams.items import Chunk, has_target, part, size
+
+
+class Session(ABC):
+    """A learner at work on checked values, its numbers changed in place.
+
+    An engine is a subclass: it says which learners it cannot run, and has the verbs below. `take` is the same for all:
+    a chunk, and the last good state where a number is no longer finite.
+    """
+
+    name: ClassVar[str]
+    lengths: ClassVar[tuple[int, ...]] = ()  # of chunks that need no compilation of their own; (): any
+    reason: str = ""  # why it is not the engine that was asked for, or a faster one
+
+    def __init__(self, learner: AbstractLearner, state: State):
+        self.learner = learner
+        self.become(state)
+
+    @classmethod
+    @abstractmethod
+    def refusal(cls, learner: AbstractLearner, state: State) -> str | None:
+        """Why this engine cannot run a learner from a state, or None."""
+
+    @property
+    @abstractmethod
+    def t(self) -> int:
+        """How many inputs have been seen."""
+
+    @abstractmethod
+    def chunk_size(self, at_hand: bool) -> int:
+        """How many items a chunk should have; `at_hand`: the stream need not be waited for."""
+
+    @abstractmethod
+    def process(self, chunk: Chunk) -> np.ndarray:
+        """Learn from a chunk: the loss of each item, NaN where it had no target."""
+
+    @abstractmethod
+    def predict(self) -> Any:
+        """y_hat, the prediction of the next target."""
+
+    @abstractmethod
+    def observe(self, y: Any) -> float:
+        """Learn from a target: its loss."""
+
+    @abstractmethod
+    def advance(self, x: Any) -> None:
+        """Move on an input."""
+
+    @abstractmethod
+    def state(self) -> State:
+        """All that the learner knows."""
+
+    @abstractmethod
+    def become(self, state: State) -> None:
+        """Go on from another state of the same learner."""
+
+    @abstractmethod
+    def snapshot(self) -> Any:
+        """What `restore` needs to come back to this moment."""
+
+    @abstractmethod
+    def restore(self, snapshot: Any) -> None:
+        """Come back to the moment of a snapshot."""
+
+    @abstractmethod
+    def finite(self) -> bool:
+        """Whether all numbers of the state are finite."""
+
+    def take(self, chunk: Chunk) -> np.ndarray:
+        """Learn from a chunk: the loss of each item. Where a number is no longer finite, Divergence, and the session is
+        where it was before that item.
+        """
+        before = self.snapshot()
+        losses = self.process(chunk)
+        if np.isfinite(losses[has_target(chunk)]).all() and self.finite():
+            return losses
+        raise replay(self, before, (partial(self._process_one, chunk, i) for i in range(size(chunk))))
+
+    def _process_one(self, chunk: Chunk, i: int) -> np.ndarray:
+        """The loss of item i, if it had a target."""
+        item = part(chunk, i, i + 1)
+        return self.process(item)[has_target(item)]
+
+
+def replay(session: Session, before: Any, steps: Iterable[Callable[[], Any]]) -> Divergence:
+    """Take steps again that led to a number which is not finite, from the snapshot before them, one at a time: the
+    error, with the session at the last good state.
+
+    A step taken alone may be rounded in another way than in its chunk; where none of them diverges now, the last good
+    state is the one before them all.
+    """
+    ended = session.state()
+    session.restore(before)
+    for step in steps:
+        good = session.snapshot()
+        loss = step()
+        known = loss is None or bool(np.isfinite(loss).all())
+        if not (known and session.finite()):
+            bad = session.state()
+            session.restore(good)
+            return diverged(session.learner, session.state(), bad, known)
+    session.restore(before)
+    return diverged(session.learner, session.state(), ended, True)
