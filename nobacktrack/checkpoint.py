@@ -16,55 +16,15 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from . import (
-    __version__,
-    configuration,
-    estimators,
-    files,
-    guards,
-    hmm,
-    immediate,
-    learner,
-    norms,
-    protocol,
-    systems,
-    together,
-    updates,
-)
-from .estimators import artbp, bptt, diagonal, kronecker, nobacktrack, uoro
+from . import __version__, estimators, files, guards, hmm, protocol, registry, systems, together, updates
 from .learner import AbstractLearner, System
 from .protocol import State, Tree
 
-FORMAT = 2
+FORMAT = 3
 HEADER = "nobacktrack"
 
-# The classes that a file may name: nothing else is ever made of one.
-_RECORDS = (
-    *(protocol.State, protocol.Params, protocol.Fixed, protocol.Moves, protocol.Point),
-    *(hmm.Belief, hmm.Chain, hmm.Categorical, hmm.Normal, hmm.Sums, hmm.Exact, hmm.Reduced),
-    *(
-        immediate.CellRows,
-        immediate.PointRows,
-        nobacktrack.Influence,
-        bptt.Window,
-        bptt.Block,
-        artbp.RandomBlock,
-        diagonal.BlocksPlus,
-        diagonal.Crossings,
-        kronecker.Kronecker,
-        kronecker.KroneckerTerms,
-        uoro.Product,
-        norms.Outlook,
-        norms.Gramian,
-    ),
-)
-_CONFIGURATIONS = (
-    *(learner.Learner, learner.Apart, configuration.InverseSqrt, norms.EuclideanNorms),
-    *(hmm.HMM, hmm.OnlineEM, together.Together),
-    *(norms.MetricNorms, norms.InvariantNorms, norms.ForesightNorms, norms.GramianNorms, norms.Unscaled),
-    *(vars(module)[name] for module in (systems, estimators, updates) for name in module.__all__ if name[0].isupper()),
-)
-_CLASSES = {cls.__name__: cls for cls in (*_RECORDS, *_CONFIGURATIONS)}
+# Modules whose classes a file may name: they are registered when they are imported.
+_REGISTERED = estimators, hmm, systems, together, updates
 
 
 class Checkpoint(NamedTuple):
@@ -78,15 +38,17 @@ class Checkpoint(NamedTuple):
 def save(path: str | Path, learner: AbstractLearner, state: State, notes: dict[str, Any] | None = None) -> None:
     """Write a checkpoint, atomically: the file is the old one or the new one, never half of it."""
     arrays: dict[str, np.ndarray] = {}
+    parts = {name: value for name, value in state._asdict().items() if name != "update"}
     header = {
         "format": FORMAT,
         "version": __version__,
         "t": state.steps,
         "repr": repr(learner),
-        "learner": _described(learner),
-        "state": _skeleton(state, "state", arrays),
+        "learner": _describe(learner),
+        "state": {name: _skeleton(value, f"state.{name}", arrays) for name, value in parts.items()},
         "notes": notes or {},
     }
+    _add_leaves(arrays, "state.update", state.update)  # shaped by the update itself when it is read
     header["digest"] = _digest(header, arrays)
     files.write(path, safetensors.numpy.save(arrays, {HEADER: json.dumps(header)}))
 
@@ -96,15 +58,15 @@ def load(path: str | Path, learner: AbstractLearner | None = None, like: State |
     one `like` it.
     """
     header, arrays = _read(Path(path))
-    made = _learner(header, path) if learner is None else learner
-    state = _rebuilt(header["state"], arrays, path, made) if like is None else _filled(like, "state", arrays, path)
-    return Checkpoint(made, state, header["notes"])
+    found = _make_learner(header, path) if learner is None else learner
+    state = _make_state(header["state"], arrays, path, found) if like is None else _fill(like, "state", arrays, path)
+    return Checkpoint(found, state, header["notes"])
 
 
-def _learner(header: dict[str, Any], path: Any) -> Any:
+def _make_learner(header: dict[str, Any], path: Any) -> Any:
     if header["learner"] is None:
         raise ValueError(f"{path}: made of functions or optimisers of your own, pass the learner in: {header['repr']}")
-    return _made(header["learner"], path)
+    return _make(header["learner"], path)
 
 
 def inspect(path: str | Path) -> dict[str, Any]:
@@ -158,62 +120,77 @@ def _digest(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _described(value: Any) -> Any:
+def _describe(value: Any) -> Any:
     """A configuration as JSON, or None if part of it is a function or an array."""
     if isinstance(value, np.floating):
         return {"value": float(value)}
     if value is None or isinstance(value, (bool, int, float, str)):
         return {"value": value}
     if isinstance(value, tuple):
-        items = [_described(item) for item in value]
+        items = [_describe(item) for item in value]
         return None if None in items else {"tuple": items}
     if isinstance(value, systems.Graph):
         return {"class": "Graph", "fields": {"edges": {"value": value.pairs()}, "units": {"value": value.units}}}
-    if type(value) not in _CONFIGURATIONS:
+    if not dataclasses.is_dataclass(value) or not registry.is_registered(type(value)):
         return None
-    fields = {field.name: _described(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    return None if None in fields.values() else {"class": type(value).__name__, "fields": fields}
+    fields = {field.name: _describe(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return None if None in fields.values() else {"class": registry.name_of(type(value)), "fields": fields}
 
 
-def _made(description: dict[str, Any], path: Any) -> Any:
+def _make(description: dict[str, Any], path: Any) -> Any:
+    """A configuration from what `_describe` said."""
     if "value" in description:
         return description["value"]
     if "tuple" in description:
-        return tuple(_made(item, path) for item in description["tuple"])
-    fields = {name: _made(field, path) for name, field in description["fields"].items()}
+        return tuple(_make(item, path) for item in description["tuple"])
+    fields = {name: _make(field, path) for name, field in description["fields"].items()}
     return _class(description["class"], path)(**fields)
 
 
 def _class(name: str, path: Any) -> Any:
-    if name not in _CLASSES:
-        raise ValueError(f"{path}: unknown class {name!r}")
-    return _CLASSES[name]
+    if name == "Graph":
+        return systems.Graph
+    try:
+        return registry.lookup(name)
+    except KeyError:
+        raise ValueError(f"{path}: unknown class {name!r}; import the module that defines it first") from None
 
 
 def _skeleton(tree: Tree, name: str, arrays: dict[str, np.ndarray]) -> Any:
     """The shape of a tree as JSON; its arrays go into `arrays` under the path of their leaf."""
     if tree is None:
         return None
-    if type(tree) in _RECORDS:
-        items = {key: _skeleton(value, f"{name}.{key}", arrays) for key, value in tree._asdict().items()}
-        return {"class": type(tree).__name__, "fields": items}
+    if isinstance(tree, tuple) and hasattr(tree, "_asdict"):
+        return _record_skeleton(tree, name, arrays)
     if type(tree) is dict and all(isinstance(key, str) for key in tree):
         return {"dict": {key: _skeleton(value, f"{name}.{key}", arrays) for key, value in tree.items()}}
     if type(tree) in (list, tuple):
         items = [_skeleton(value, f"{name}.{i}", arrays) for i, value in enumerate(tree)]
         return {"list" if type(tree) is list else "tuple": items}
     if jax.tree_util.all_leaves([tree]):
-        _keep(arrays, name, tree)
+        _add_leaves(arrays, name, tree)
         return {"array": name}
-    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        _keep(arrays, _leaf_name(name, path), leaf)
+    _add_leaves(arrays, name, tree)
     return {"opaque": type(tree).__name__}
 
 
-def _keep(arrays: dict[str, np.ndarray], name: str, leaf: Any) -> None:
-    if name in arrays:
-        raise ValueError(f"two arrays of the state would be called {name!r}: rename a key that holds a dot")
-    arrays[name] = np.asarray(leaf)
+def _record_skeleton(tree: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
+    """The same of a NamedTuple; one that could not be read back is refused."""
+    cls = type(tree)
+    if not registry.is_registered(cls):
+        where = f"{name}: {cls.__name__} is not a record that a checkpoint may hold"
+        raise ValueError(f"{where}; decorate its class with nobacktrack.registry.register")
+    fields = {key: _skeleton(value, f"{name}.{key}", arrays) for key, value in tree._asdict().items()}
+    return {"class": registry.name_of(cls), "fields": fields}
+
+
+def _add_leaves(arrays: dict[str, np.ndarray], name: str, tree: Tree) -> None:
+    """The arrays of a tree, each under its path."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        where = _leaf_name(name, path)
+        if where in arrays:
+            raise ValueError(f"two arrays of the state would be called {where!r}: rename a key that holds a dot")
+        arrays[where] = np.asarray(leaf)
 
 
 def _leaf_name(name: str, path: Any) -> str:
@@ -221,16 +198,15 @@ def _leaf_name(name: str, path: Any) -> str:
     return f"{name}.{suffix}" if suffix else name
 
 
-def _rebuilt(skeleton: Any, arrays: dict[str, np.ndarray], path: Any, learner: AbstractLearner) -> State:
-    """A state from its skeleton; what an optimiser remembers is shaped by the optimiser itself."""
-    fields = {name: value for name, value in skeleton["fields"].items() if name != "update"}
-    parts = {name: _grown(value, arrays, path) for name, value in fields.items()}
+def _make_state(skeletons: dict[str, Any], arrays: dict[str, np.ndarray], path: Any, learner: AbstractLearner) -> State:
+    """A state from the skeletons of its parts; what an optimiser remembers is shaped by the optimiser itself."""
+    parts = {name: _grow(value, arrays, path) for name, value in skeletons.items()}
     layout = protocol.Layout(learner.system.packed, 1)  # shapes do not depend on the number of units
     updates = {}
     for group in protocol.Moves._fields:
         update, params = getattr(learner.updates, group), getattr(parts["params"], group)
         shape = jax.eval_shape(lambda params, update=update: update.init(params, layout), params)
-        updates[group] = _filled(shape, f"state.update.{group}", arrays, path)
+        updates[group] = _fill(shape, f"state.update.{group}", arrays, path)
     state = State(update=protocol.Moves(**updates), **parts)
     _expect_fit(learner, state, path)
     return state
@@ -263,22 +239,22 @@ def _own(learner: AbstractLearner, state: State) -> tuple[Any, ...]:
     return params.theta, params.phi, h
 
 
-def _grown(skeleton: Any, arrays: dict[str, np.ndarray], path: Any) -> Tree:
+def _grow(skeleton: Any, arrays: dict[str, np.ndarray], path: Any) -> Tree:
     if skeleton is None:
         return None
     (kind, value), *rest = skeleton.items()
     if kind == "class":
-        return _class(value, path)(**{key: _grown(item, arrays, path) for key, item in rest[0][1].items()})
+        return _class(value, path)(**{key: _grow(item, arrays, path) for key, item in rest[0][1].items()})
     if kind == "dict":
-        return {key: _grown(item, arrays, path) for key, item in value.items()}
+        return {key: _grow(item, arrays, path) for key, item in value.items()}
     if kind in ("list", "tuple"):
-        return (list if kind == "list" else tuple)(_grown(item, arrays, path) for item in value)
+        return (list if kind == "list" else tuple)(_grow(item, arrays, path) for item in value)
     if kind == "array":
         return _array(arrays, value, path)
     raise ValueError(f"{path}: holds a {value}, which is not a class of this library: pass a state that is `like` it")
 
 
-def _filled(like: Tree, name: str, arrays: dict[str, np.ndarray], path: Any) -> Tree:
+def _fill(like: Tree, name: str, arrays: dict[str, np.ndarray], path: Any) -> Tree:
     """A tree of the file's arrays, shaped like another tree."""
 
     def fill(where: Any, leaf: Any) -> jax.Array:

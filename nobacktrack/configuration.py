@@ -9,6 +9,8 @@ from typing import Any, TypeVar, dataclass_transform
 
 import jax
 
+from .registry import register
+
 Class = TypeVar("Class", bound=type)
 
 
@@ -24,7 +26,7 @@ def configuration(cls: Class) -> Class:
     """
     if "__repr__" not in vars(cls):
         setattr(cls, "__repr__", _brief)  # noqa: B010
-    return _as_pytree(dataclasses.dataclass(frozen=True, repr=False)(cls))
+    return register(_as_pytree(dataclasses.dataclass(frozen=True, repr=False)(cls)))
 
 
 def _as_pytree(cls: Class) -> Class:

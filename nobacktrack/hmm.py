@@ -18,9 +18,10 @@ from jaxtyping import Array, Bool, Float, Int8
 
 from . import counter
 from .configuration import as_rate, at_least, configuration, rate_at, set_field, static
+from .influence.reduction import balance
 from .learner import AbstractLearner, Apart, expect_one_stream
 from .protocol import Fixed, Info, Moves, Params, Point, State, Tree
-from .reduction import balance
+from .registry import register
 from .systems.spaces import Symbols, Vectors
 from .updates.gradient import Frozen
 
@@ -31,6 +32,7 @@ LEAST_ITEMS = 5  # so many items, of the weight of the last one, before a state 
 LEAST_VARIANCE = 1e-3  # over the variance of all items together
 
 
+@register
 class Belief(NamedTuple):
     """P(X_t = x | y_1 .. y_t); before the first item of an episode, the initial distribution."""
 
@@ -38,6 +40,7 @@ class Belief(NamedTuple):
     fresh: Bool[Array, ""]
 
 
+@register
 class Categorical(NamedTuple):
     """P(y | x) = g[x, y]."""
 
@@ -54,6 +57,7 @@ class Categorical(NamedTuple):
         return Categorical(_rows(s, self.g))
 
 
+@register
 class Normal(NamedTuple):
     """y | x is Gaussian, with a mean and a variance for each coordinate. Moments are taken around `centre`, the mean of
     the first means, so that data far from zero lose no digits.
@@ -97,6 +101,7 @@ def _pooled_variance(s: Float[Array, "k moments"], size: int) -> Float[Array, " 
     return jnp.maximum(square - mean**2, 0)[0]
 
 
+@register
 class Chain(NamedTuple):
     """What is learned: q[i, j] = P(X_{t+1} = j | X_t = i), and the emissions."""
 
@@ -169,6 +174,7 @@ class Transit(NamedTuple):
     s: Float[Array, " moments"]  # gamma s(y)
 
 
+@register
 class Sums(NamedTuple):
     """Statistics: of the transitions (i, j), and of the emissions of state i."""
 
@@ -186,6 +192,7 @@ def _moved(chain: Chain, h: Belief, y: Array, gamma: Array) -> Transit:
     return Transit(r, phi, gamma, jnp.where(h.fresh, 0, gamma * r), gamma * chain.emission.statistic(y))
 
 
+@register
 class Exact(NamedTuple):
     """rho, whole: k^3 + k^2 m numbers for m moments, k^4 operations a step."""
 
@@ -193,6 +200,7 @@ class Exact(NamedTuple):
     sums: Sums
 
 
+@register
 class Reduced(NamedTuple):
     """S, and rho_x - S = (1/K) sum_k v_k[x] w_k + sum_l (e_l - phi_l 1)[x] w_l: numbers and operations O(K k (k + m)).
 

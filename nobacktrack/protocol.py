@@ -10,12 +10,14 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from . import counter
+from .registry import register
 
 Tree = Any
 
 NATS_PER_BIT = float(np.log(2.0))
 
 
+@register
 class Fixed(NamedTuple):
     """What is not trained: the state an episode starts from, an input (for its shapes and types), constants of the
     system.
@@ -26,6 +28,7 @@ class Fixed(NamedTuple):
     constants: Tree = ()
 
 
+@register
 class Params(NamedTuple):
     """theta makes the state, phi reads it, fixed is not trained."""
 
@@ -34,6 +37,7 @@ class Params(NamedTuple):
     fixed: Tree = None
 
 
+@register
 class Moves(NamedTuple):
     """What an Update remembers, apart for theta and phi."""
 
@@ -41,6 +45,7 @@ class Moves(NamedTuple):
     phi: Tree
 
 
+@register
 class State(NamedTuple):
     """All a learner knows: a checkpoint is these leaves and nothing else."""
 
@@ -70,6 +75,7 @@ class Info(NamedTuple):
         return self.loss / NATS_PER_BIT
 
 
+@register
 class Point(NamedTuple):
     """Where a transition is taken: h' = f(params, h, x)."""
 

@@ -100,7 +100,7 @@ def test_another_format_or_an_unknown_class_is_refused(tmp_path):
     safetensors.numpy.save_file({"x": np.zeros(2)}, tmp_path / "a", {"nobacktrack": json.dumps({"format": 99})})
     with pytest.raises(ValueError, match="format 99"):
         nbt.load(tmp_path / "a")
-    header = {"format": 2, "learner": {"class": "Popen", "fields": {}}, "repr": "", "notes": {}}
+    header = {"format": checkpoint.FORMAT, "learner": {"class": "Popen", "fields": {}}, "repr": "", "notes": {}}
     header["digest"] = checkpoint._digest(header, {"x": np.zeros(2)})
     safetensors.numpy.save_file({"x": np.zeros(2)}, tmp_path / "a", {"nobacktrack": json.dumps(header)})
     with pytest.raises(ValueError, match="unknown class 'Popen'"):

@@ -12,7 +12,7 @@ import nobacktrack as nbt
 from nobacktrack import checks
 from nobacktrack.estimators.diagonal import _jacobian, _off
 from nobacktrack.estimators.kronecker import least_noisy
-from nobacktrack.immediate import linearise
+from nobacktrack.influence.immediate import linearise
 from nobacktrack.protocol import Point
 
 RING = [(0, 1), (1, 0), (1, 1)]

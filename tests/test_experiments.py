@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import nobacktrack as nbt
-from nobacktrack.experiments import (
+from experiments import (
     averaging,
     balancing,
     cells,
@@ -18,8 +18,8 @@ from nobacktrack.experiments import (
     kalman,
     pendulum,
     rescaling,
+    river_streams,
     series,
-    tables,
     trials,
 )
 
@@ -160,9 +160,9 @@ def test_a_stream_that_changes(tmp_path, capsys, monkeypatch):
 
 def test_models_on_the_streams_of_river(capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["tables", "--seeds", "1", "--streams", "AirlinePassengers"])
-    tables.main()
+    river_streams.main()
     assert "AirlinePassengers" in capsys.readouterr().out
-    first, second = list(tables.rows("AirlinePassengers"))[:2]
+    first, second = list(river_streams.rows("AirlinePassengers"))[:2]
     assert first == ({"last": 0.0}, 112)
     assert second == ({"last": 112}, 118)
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import nobacktrack as nbt
+from experiments import faults
 from nobacktrack import checkpoint
-from nobacktrack.experiments import faults
 
 COMMAND = [sys.executable, "-m", "nobacktrack"]
 

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 import nobacktrack as nbt
+from experiments import fuzz
 from nobacktrack import checkpoint as module
 from nobacktrack.checks import same_bits
-from nobacktrack.experiments import fuzz
 from nobacktrack.readers.features import Classes, Features, Scale
 from nobacktrack.readers.rows import Columns, RowsReader
 from nobacktrack.readers.table import Parts, TableReader

@@ -11,7 +11,7 @@ from systems import outside_path, symbol_inputs
 
 import nobacktrack as nbt
 from nobacktrack import checks
-from nobacktrack.immediate import linearise
+from nobacktrack.influence.immediate import linearise
 from nobacktrack.protocol import Point
 
 UNKNOWN: Any = "rk4"

@@ -10,7 +10,7 @@ import nobacktrack as nbt
 from nobacktrack import checks
 from nobacktrack.configuration import configuration, static
 from nobacktrack.estimators.nobacktrack import Influence
-from nobacktrack.norms import Plain
+from nobacktrack.influence.norms import Plain
 
 ESTIMATORS = (
     nbt.NoBackTrack(rank=1),

@@ -23,8 +23,8 @@ from ..configuration import at_least
 from ..engines import begin as begin_session
 from ..estimators import DiagonalPlusRankOne, NoBackTrack
 from ..estimators.bptt import InBlocks
+from ..influence.norms import GramianNorms, MetricNorms
 from ..learner import Learner
-from ..norms import GramianNorms, MetricNorms
 from ..protocol import Point, State, flat
 from ..streams.items import Chunk, as_chunk, checked, part, size
 from . import advice, drawing

@@ -11,11 +11,13 @@ from jaxtyping import Array, Bool, Int8
 from .. import counter
 from ..configuration import at_least, configuration, set_field, static
 from ..protocol import Metric, Point, Tree
+from ..registry import register
 from .bptt import InBlocks, Window, empty
 
 LONGEST = 16
 
 
+@register
 class RandomBlock(NamedTuple):
     """A `Block`, and whether the newest transition is its last."""
 

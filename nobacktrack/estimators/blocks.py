@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..immediate import CellRows, Linearised, linearise
+from ..influence.immediate import CellRows, Linearised, linearise
 from ..protocol import Point
 from ..systems.substeps import SingleCell
 

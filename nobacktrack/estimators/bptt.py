@@ -10,10 +10,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int32
 
 from ..configuration import at_least, configuration, set_field, static
-from ..immediate import linearise
+from ..influence.immediate import linearise
 from ..protocol import Metric, Params, Point, Tree, flat
+from ..registry import register
 
 
+@register
 class Window(NamedTuple):
     """The last transitions, in a ring: step j went from h[j] on x[j] to a state where the loss had the derivative
     dl_dh[j].
@@ -93,6 +95,7 @@ def _pull(system: Any, at: Point, co_state: Array) -> tuple[Array, Tree]:
     return co_state, gradient
 
 
+@register
 class Block(NamedTuple):
     """The block being read, and the gradient of one that ended where there was no target to move theta at."""
 

@@ -13,14 +13,16 @@ from jaxtyping import Array, Float, Int8, Int32
 
 from .. import counter
 from ..configuration import at_least, configuration, set_field, static
-from ..immediate import Loops
-from ..norms import InvariantNorms, MetricNorms, Norms, norm
+from ..influence.immediate import Loops
+from ..influence.norms import InvariantNorms, MetricNorms, Norms, norm
 from ..protocol import Metric, Params, Point, Tree, flat
+from ..registry import register
 from ..systems.substeps import SingleCell
 from .blocks import Blocks, carried, no_blocks, pulled, step_of, weighed
 from .nobacktrack import each, mix
 
 
+@register
 class Crossings(NamedTuple):
     """What units did to others in the last steps: sum_j (J .. J M e_j) Y_j^T, with Y_j what the
     parameters of unit j did to its activity, M the weights from activities to other units, and J the Jacobians of the
@@ -64,6 +66,7 @@ class Crossings(NamedTuple):
         return (self.head - age) % len(self.off)
 
 
+@register
 class BlocksPlus(NamedTuple):
     """G~ = sum_i e_i Z_i^T, what units do to themselves, + what they did to others in the last steps + (1/K) sum_k v_k
     w_k^T, the rest.

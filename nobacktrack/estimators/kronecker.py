@@ -12,13 +12,15 @@ from jaxtyping import Array, Bool, Float, Int8
 
 from .. import counter
 from ..configuration import at_least, configuration, set_field, static
-from ..immediate import CellRows
-from ..norms import norm
+from ..influence.immediate import CellRows
+from ..influence.norms import norm
+from ..influence.reduction import balance
 from ..protocol import Metric, Params, Point, Tree
-from ..reduction import balance
+from ..registry import register
 from .blocks import Step, step_of
 
 
+@register
 class Kronecker(NamedTuple):
     """G~ = A (x) u: what row (unit, gate) of theta does to each component, times a fan-in."""
 
@@ -64,6 +66,7 @@ class KFRTRL:
         return mixed, following.h
 
 
+@register
 class KroneckerTerms(NamedTuple):
     """G~ = sum_k u_k (x) A_k, of which the last is df/dtheta of the newest step."""
 

@@ -10,11 +10,13 @@ from jaxtyping import Array, Float, Int8
 
 from .. import counter
 from ..configuration import at_least, configuration, expect_part, set_field, static
-from ..immediate import Rows, linearise, no_rows, row_count
-from ..norms import MetricNorms, Norms
+from ..influence.immediate import Rows, linearise, no_rows, row_count
+from ..influence.norms import MetricNorms, Norms
 from ..protocol import Metric, Params, Point, Tree, flat
+from ..registry import register
 
 
+@register
 class Influence(NamedTuple):
     """G~ = (1/K) sum_k v_k w_k^T + sum_i e_i w_i^T."""
 

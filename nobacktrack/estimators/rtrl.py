@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..configuration import configuration
-from ..immediate import linearise
+from ..influence.immediate import linearise
 from ..protocol import Metric, Params, Point, Tree, flat
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int8
 
 from ..configuration import at_least, configuration, set_field, static
-from ..immediate import no_rows
-from ..norms import InvariantNorms, MetricNorms, Norms
+from ..influence.immediate import no_rows
+from ..influence.norms import InvariantNorms, MetricNorms, Norms
 from ..protocol import Metric, Params, Point, Tree, flat
 from .nobacktrack import Influence, forget_influence, reduce_and_advance, signs_of
 

@@ -10,14 +10,16 @@ from jaxtyping import Array, Float, Int8
 
 from .. import counter
 from ..configuration import configuration
-from ..immediate import linearise, row_count
-from ..norms import Ruler, norm
+from ..influence.immediate import linearise, row_count
+from ..influence.norms import Ruler, norm
+from ..influence.reduction import balance
 from ..protocol import Metric, Params, Point, Tree, flat
-from ..reduction import balance
+from ..registry import register
 from ..systems.substeps import Substep
 from ..updates.metrics import Euclidean
 
 
+@register
 class Product(NamedTuple):
     """G~ = v w^T."""
 

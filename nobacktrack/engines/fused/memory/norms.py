@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ....norms import LEAST_WORTH, EuclideanNorms, ForesightNorms, GramianNorms, MetricNorms, Unscaled
+from ....influence.norms import LEAST_WORTH, EuclideanNorms, ForesightNorms, GramianNorms, MetricNorms, Unscaled
 from ..codes import Norms
 from .terms import FLOOR, HORIZON, PACE, TermPieces
 

@@ -2,7 +2,7 @@
 
 yes "$(printf 'ab%.0s' {1..10})" | head -c 50M | nobacktrack train -
 
-python -m nobacktrack.experiments.pipe
+python -m experiments.pipe
 """
 
 from __future__ import annotations

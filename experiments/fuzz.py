@@ -1,6 +1,6 @@
 """Mutated checkpoints and streams: each is read as it was, or refused in one clear line; nothing else.
 
-python -m nobacktrack.experiments.fuzz --count 10000
+python -m experiments.fuzz --count 10000
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from .. import checkpoint
-from ..checks import same_bits
-from ..errors import BadItem
-from ..readers.rows import Columns, RowsReader
-from ..readers.table import Parts, TableReader
+from nobacktrack import checkpoint
+from nobacktrack.checks import same_bits
+from nobacktrack.errors import BadItem
+from nobacktrack.readers.rows import Columns, RowsReader
+from nobacktrack.readers.table import Parts, TableReader
 
 ROWS = [{"u": 0.5 * i % 1.3, "colour": "red" if i % 3 else "blue", "y": float(i % 4)} for i in range(40)]
 STREAMS = {

@@ -1,7 +1,7 @@
 """The cosine of estimated gradients with exact ones, on a^n b^n[1;16] and on a copy task, beside the cost of a step.
 See docs/estimators.md.
 
-    python -m nobacktrack.experiments.cosines
+    python -m experiments.cosines
 
 A leaky RNN learns for a while with RTRL and Adam, so that all estimators are measured on the same path, on which they
 have had no say.

@@ -1,8 +1,8 @@
 """Gated cells and a learned alpha under NoBackTrack, RTRL and truncated BPTT, with the same filter, over seeds.
 See docs/systems.md.
 
-    python -m nobacktrack.experiments.cells anbn
-    python -m nobacktrack.experiments.cells brackets --seeds 4
+    python -m experiments.cells anbn
+    python -m experiments.cells brackets --seeds 4
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import nobacktrack as nbt
-from nobacktrack.experiments import trials
-from nobacktrack.experiments.trials import Trial
+from experiments import trials
+from experiments.trials import Trial
 
 RANGE = (1, 32)
 BRACKETS = (1, 5, 10)

@@ -14,13 +14,15 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
+from ..protocol import Metric, Params, Point, Tree, flat
+from ..registry import register
+from ..systems.substeps import Substep
 from .norms import Norms, Ruler, norm
-from .protocol import Metric, Params, Point, Tree, flat
-from .systems.substeps import Substep
 
 Flat = Float[Array, " n"]
 
 
+@register
 class CellRows(NamedTuple):
     """w_i = c_i (x) u: a number per gate, component and unit written, and the fan-in as the rows of theta hear it."""
 
@@ -80,6 +82,7 @@ class CellRows(NamedTuple):
         return jax.tree.map(jnp.zeros_like, self)
 
 
+@register
 class PointRows(NamedTuple):
     """The rows of any function, kept as the point where it is differentiated; `live` is False before the first
     transition.

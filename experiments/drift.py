@@ -1,6 +1,6 @@
 """A stream that changes: a^n b^n whose range of n does, and what the decay of the filter makes of it.
 
-python -m nobacktrack.experiments.drift --seeds 8
+python -m experiments.drift --seeds 8
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from .. import streams
-from ..configuration import inverse_sqrt
-from ..engines.drive import run_many
-from ..estimators import NoBackTrack
-from ..learner import Learner
-from ..systems import LeakyRNN
-from ..updates import SGD, Kalman
+from nobacktrack import streams
+from nobacktrack.configuration import inverse_sqrt
+from nobacktrack.engines.drive import run_many
+from nobacktrack.estimators import NoBackTrack
+from nobacktrack.learner import Learner
+from nobacktrack.systems import LeakyRNN
+from nobacktrack.updates import SGD, Kalman
 
 RANGES = ((1, 8), (1, 32), (1, 8), (16, 32), (1, 8))
 UPDATES: dict[str, Any] = {

@@ -1,7 +1,7 @@
 """A pendulum whose length is learned online from noisy angles: a physical simulator as a system. See
 docs/your-system.md.
 
-    python -m nobacktrack.experiments.pendulum
+    python -m experiments.pendulum
 """
 
 from __future__ import annotations

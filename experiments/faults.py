@@ -1,6 +1,6 @@
 """Kill a training run again and again, go on each time, and see whether it ends where one ends that was left alone.
 
-python -m nobacktrack.experiments.faults --kills 50
+python -m experiments.faults --kills 50
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import checkpoint, streams
-from ..checks import same_bits
+from nobacktrack import checkpoint, streams
+from nobacktrack.checks import same_bits
 
 
 class Result(NamedTuple):

@@ -1,7 +1,7 @@
 """The mean of N independent estimates of a gradient goes to the exact one as 1/sqrt N, for unbiased estimators only.
 See docs/estimators.md.
 
-    python -m nobacktrack.experiments.averaging
+    python -m experiments.averaging
 """
 
 from __future__ import annotations

@@ -14,10 +14,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int32
 
-from .configuration import as_number, configuration
-from .protocol import Metric, Tree
+from ..configuration import as_number, configuration
+from ..protocol import Metric, Tree
+from ..registry import register
+from ..updates.metrics import Euclidean
 from .reduction import balance
-from .updates.metrics import Euclidean
 
 CANCELLATION = 1e-3
 LEAST_WORTH = 1e-4
@@ -169,6 +170,7 @@ class InvariantNorms(Plain):
         return Ruler(metric, _reciprocal(c))
 
 
+@register
 class Outlook(NamedTuple):
     """What `ForesightNorms` remembers of each component of h: its variance C, its worth q, and the mean of
     (dl/dh)^2.
@@ -220,6 +222,7 @@ class ForesightNorms(Plain):
         return Outlook(variance, worth, memory.urgency)
 
 
+@register
 class Gramian(NamedTuple):
     """What `GramianNorms` remembers: the worth Q of directions of h, the mean of dl/dh dl/dh^T, and the steps since Q
     was refreshed.

@@ -1,4 +1,4 @@
-"""How noisy the rank-one gradient is under each norm: `python -m nobacktrack.experiments.noise`. The second table of
+"""How noisy the rank-one gradient is under each norm: `python -m experiments.noise`. The second table of
 docs/kalman.md.
 
 A leaky RNN is trained on a^n b^n for 300,000 characters with the default norms. Then its parameters and its filter
@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 import nobacktrack as nbt
-from nobacktrack.experiments.kalman import NORMS, RANGE
-from nobacktrack.norms import Norms
+from experiments.kalman import NORMS, RANGE
+from nobacktrack.influence.norms import Norms
 from nobacktrack.protocol import Point, State
 
 SEEDS, COPIES, STEPS, BURN_IN = (0, 1, 2), 24, 3000, 500

@@ -1,7 +1,7 @@
 """Online EM with its k^3 statistic carried exactly, or by rank-one reductions: errors, time, memory. See docs/hmm.md.
 
-python -m nobacktrack.experiments.hidden_markov errors
-python -m nobacktrack.experiments.hidden_markov times
+python -m experiments.hidden_markov errors
+python -m experiments.hidden_markov times
 """
 
 from __future__ import annotations

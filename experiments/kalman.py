@@ -1,8 +1,8 @@
 """Kalman NoBackTrack on a^n b^n[1;32], over seeds: ranks, exact gradients, truncated BPTT, norms. See docs/kalman.md.
 
-python -m nobacktrack.experiments.kalman methods
-python -m nobacktrack.experiments.kalman norms
-python -m nobacktrack.experiments.kalman tanh --seeds 50 --length 200000
+python -m experiments.kalman methods
+python -m experiments.kalman norms
+python -m experiments.kalman tanh --seeds 50 --length 200000
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import nobacktrack as nbt
-from nobacktrack.experiments import trials
-from nobacktrack.experiments.trials import Trial
+from experiments import trials
+from experiments.trials import Trial
 
 RANGE = (1, 32)
 DECAYS = (0.1, 0.2, 0.3)

@@ -1,6 +1,6 @@
 """Chaotic time series one step ahead, predict then learn: Henon, Mackey-Glass, Lorenz. See docs/estimators.md.
 
-    python -m nobacktrack.experiments.series
+    python -m experiments.series
 
 The error is the squared one over the variance of the series, over the last tenth of the steps. Results are kept in a
 file, and what is there is not run again.

@@ -1,7 +1,7 @@
 """Influence balancing: short truncations go the wrong way, unbiased estimators do not. A table and a figure, see
 docs/balancing.md.
 
-    python -m nobacktrack.experiments.balancing
+    python -m experiments.balancing
 """
 
 from __future__ import annotations

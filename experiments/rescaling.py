@@ -1,7 +1,7 @@
 """Why the scales rho matter: the variance of G~ with them and without, measured and exact, in a figure. See
 docs/rescaling.md.
 
-    python -m nobacktrack.experiments.rescaling
+    python -m experiments.rescaling
 """
 
 from __future__ import annotations

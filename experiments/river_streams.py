@@ -1,7 +1,7 @@
 """River's own streams, predicted row by row and then learned from: our models beside a linear one, a Hoeffding tree
 and an echo state network.
 
-    python -m nobacktrack.experiments.tables --seeds 5
+    python -m experiments.river_streams --seeds 5
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.table import Table
 from river import base, compose, datasets, linear_model, multiclass, preprocessing, tree
 
-from ..adapters.river import RecurrentClassifier, RecurrentRegressor
-from ..readers.features import Classes, Features, Scale
+from nobacktrack.adapters.river import RecurrentClassifier, RecurrentRegressor
+from nobacktrack.readers.features import Classes, Features, Scale
 
 STREAMS: dict[str, tuple[Callable[[], Any], str]] = {
     "TrumpApproval": (datasets.TrumpApproval, "regression"),

@@ -1,7 +1,7 @@
 """The limit dt -> 0 of the estimate in continuous time, with the scales rho and without: a table and a figure. See
 docs/systems.md.
 
-    python -m nobacktrack.experiments.continuous
+    python -m experiments.continuous
 
 A continuous-time RNN with fixed parameters is driven by a smooth input. G~ = v w^T has a limit law as dt -> 0 either
 way. With the scales, v and w have one each: their squared change over a unit of time does not depend on dt (each step
