@@ -45,6 +45,7 @@ REFERENCE := nobacktrack learner systems estimators updates norms engines live t
 	streams readers.text readers.table readers.rows adapters.river adapters.sklearn diagnostics checks hmm errors
 
 docs: install
+	@mkdir -p out
 	$(BIN)/pdoc --no-show-source --output-directory out/reference \
 		$(patsubst nobacktrack.nobacktrack,nobacktrack,$(addprefix nobacktrack.,$(REFERENCE))) 2> out/reference.log
 

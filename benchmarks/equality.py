@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -16,26 +17,11 @@ import numpy as np
 import nobacktrack as nbt
 from nobacktrack.checks import check_engines
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from tables import FUSED_CELLS, FUSED_ESTIMATORS, FUSED_UPDATES
+
 jax.config.update("jax_enable_x64", True)
 
-CELLS = (nbt.RNN, nbt.LeakyRNN, nbt.LearnedLeakyRNN, nbt.GRU, nbt.LSTM)
-ESTIMATORS = (
-    nbt.NoBackTrack(),
-    nbt.NoBackTrack(rank=3),
-    nbt.NoBackTrack(norms=nbt.EuclideanNorms()),
-    nbt.NoBackTrack(norms=nbt.Unscaled()),
-    nbt.NoBackTrack(norms=nbt.GramianNorms()),
-    nbt.NoBackTrack(rank=2, norms=nbt.ForesightNorms()),
-    nbt.RTRL(),
-    nbt.TruncatedBPTT(depth=15),
-)
-UPDATES = (
-    nbt.Kalman(),
-    nbt.Kalman(every=3),
-    nbt.Kalman(metric=nbt.Diagonal(), every=2),
-    nbt.Kalman(metric=nbt.Diagonal()),
-    nbt.SGD(nbt.inverse_sqrt(0.1)),
-)
 STILL = (nbt.Kalman(prior=1e12), nbt.SGD(0.0))
 WINDOW, LONG = 64, 10_000
 
@@ -43,14 +29,15 @@ WINDOW, LONG = 64, 10_000
 def main(windows: int = 50) -> None:
     stream = np.asarray(nbt.streams.anbn(1, 8, length=max(LONG, windows * WINDOW), seed=0), np.int32)
     worst = {"windows": 0.0, "long": 0.0}
-    for cell, estimator, update in itertools.product(CELLS, ESTIMATORS, UPDATES):
+    parts = FUSED_CELLS, FUSED_ESTIMATORS, FUSED_UPDATES
+    for cell, estimator, update in itertools.product(*(part.values() for part in parts)):
         learner = nbt.Learner(cell(units=8, symbols=3), estimator, update)
         found = check_engines(learner, learner.init(0, dtype="float64"), stream[: windows * WINDOW], WINDOW)
         worst["windows"] = max(worst["windows"], found)
         print(
             f"{cell.__name__:16} {estimator!r:45} {update!r:30} {windows} windows of {WINDOW}: {found:.1e}", flush=True
         )
-    for cell, estimator, update in itertools.product(CELLS, ESTIMATORS, STILL):
+    for cell, estimator, update in itertools.product(FUSED_CELLS.values(), FUSED_ESTIMATORS.values(), STILL):
         learner = nbt.Learner(cell(units=8, symbols=3), estimator, update)
         found = check_engines(learner, learner.init(0, dtype="float64"), stream[:LONG], LONG, tolerance=1e-9)
         worst["long"] = max(worst["long"], found)

@@ -22,7 +22,9 @@ import numpy as np
 from nobacktrack import checkpoint
 from nobacktrack.checks import same_bits
 from nobacktrack.errors import BadItem
-from nobacktrack.readers.rows import Columns, RowsReader
+from nobacktrack.readers.lines import Columns
+from nobacktrack.readers.notes import as_json
+from nobacktrack.readers.rows import RowsReader
 from nobacktrack.readers.table import Parts, TableReader
 
 ROWS = [{"u": 0.5 * i % 1.3, "colour": "red" if i % 3 else "blue", "y": float(i % 4)} for i in range(40)]
@@ -108,7 +110,7 @@ def main() -> None:
         path = Path(folder) / "a.nbt"
         reader = reader_of("csv")
         reader.take(STREAMS["csv"])
-        checkpoint.save(path, reader.learner, reader.state, reader.notes())
+        checkpoint.save(path, reader.learner, reader.state, as_json(reader.notes()))
         raw, whole = path.read_bytes(), checkpoint.load(path)
         for i in range(chosen.count):
             start = time.monotonic()

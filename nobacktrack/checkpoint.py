@@ -17,8 +17,9 @@ import safetensors
 import safetensors.numpy
 
 from . import __version__, estimators, files, guards, hmm, protocol, registry, systems, together, updates
-from .learner import AbstractLearner, System
+from .learner import System
 from .protocol import State, Tree
+from .verbs import AbstractLearner
 
 FORMAT = 3
 HEADER = "nobacktrack"

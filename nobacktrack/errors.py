@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 
 class BadItem(ValueError):
     """A value that does not belong where it was given: `.index` is its place in the stream, `.state` and `.t` the
@@ -24,7 +26,7 @@ class BadItem(ValueError):
 
 class Divergence(FloatingPointError):
     """A number stopped being finite: `.state` and `.t` are the last good ones, `.what` says what grew, `.remedies`
-    what to try.
+    what to try; `.losses` are those of the steps before it, of the same chunk.
     """
 
     def __init__(self, what: str, remedies: Sequence[str], state: Any):
@@ -32,6 +34,7 @@ class Divergence(FloatingPointError):
         self.what = what
         self.remedies = list(remedies)
         self.state = state
+        self.losses = np.zeros(0)
 
     @property
     def t(self) -> int:

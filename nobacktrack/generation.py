@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from .configuration import at_least
-from .learner import AbstractLearner
 from .live import Live
 from .protocol import State
 from .systems.readouts import Softmax
+from .verbs import AbstractLearner
 
 
 def generate(

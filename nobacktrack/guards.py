@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
@@ -21,15 +22,17 @@ def scalar(loss: Array) -> Array:
 
 def floating(tree: Tree, name: str) -> Tree:
     """A tree of floating-point arrays; h must be of one type, since it is one vector in the algorithm."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        dtype = jnp.result_type(leaf)
+        if not jnp.issubdtype(dtype, jnp.floating):
+            raise ValueError(
+                f"{name}{jax.tree_util.keystr(path)} is {dtype}: only floating-point numbers can be trained"
+            )
+        # on the host: inside a transformation, what jax computes of numbers that are known is not known
+        if not isinstance(leaf, Tracer) and not np.isfinite(np.asarray(leaf, float)).all():
+            raise ValueError(f"{name}{jax.tree_util.keystr(path)} holds numbers that are not finite")
     tree = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf)), tree)
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    for path, leaf in leaves:
-        if not jnp.issubdtype(leaf.dtype, jnp.floating):
-            raise ValueError(
-                f"{name}{jax.tree_util.keystr(path)} is {leaf.dtype}: only floating-point numbers can be trained"
-            )
-        if not isinstance(leaf, Tracer) and not finite(leaf):
-            raise ValueError(f"{name}{jax.tree_util.keystr(path)} holds numbers that are not finite")
     if name == "h" and len({leaf.dtype for _, leaf in leaves}) != 1:
         raise ValueError(
             f"h must hold arrays of one floating-point type, not {[str(leaf.dtype) for _, leaf in leaves]}"

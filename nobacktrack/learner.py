@@ -7,9 +7,7 @@ generation for free.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -19,9 +17,9 @@ from jaxtyping import Array
 
 from . import counter
 from .configuration import configuration, expect_part, set_field, static
-from .errors import BadItem
-from .guards import checked, expect_finite, expect_like, floating, matching, replacement, scalar
+from .guards import checked, expect_like, floating, matching, replacement, scalar
 from .protocol import Evidence, Fixed, Info, Layout, Moves, Params, Point, State, Tree, flat
+from .verbs import AbstractLearner, expect_one_stream
 
 
 @configuration
@@ -85,109 +83,6 @@ class System:
         return jax.vmap(unravel)(jnp.sqrt(jnp.maximum(values, 0))[:, None] * vectors.T)
 
 
-class AbstractLearner(ABC):
-    """What any learner can do, checked at the door, by four pure functions of its own and its `system`, which knows the
-    values that a stream may hold.
-    """
-
-    system: Any
-    estimator: Any
-    updates: Any
-
-    @abstractmethod
-    def predict_unchecked(self, state: State) -> Tree: ...
-
-    @abstractmethod
-    def observe_unchecked(self, state: State, y: Tree, at: State, late: bool = False) -> tuple[State, Info]: ...
-
-    @abstractmethod
-    def advance_unchecked(self, state: State, x: Tree, draws: Tree) -> State: ...
-
-    @abstractmethod
-    def draw(self, state: State, t: Array) -> Tree:
-        """The random draws of the advance at time t."""
-
-    @abstractmethod
-    def reset(self, state: State, where: Any = None) -> State:
-        """A new episode: h as it was at the start; what was learned stays. `where`: on which of several streams."""
-
-    def predict(self, state: State) -> Tree:
-        """y_hat, the prediction of the next target."""
-        return predict_jit(self, state)
-
-    def probabilities(self, state: State) -> Array:
-        """The probability of each symbol to be the next target: softmax(y_hat)."""
-        return self.as_probabilities(self.predict(state))
-
-    def as_probabilities(self, y_hat: Tree) -> Array:
-        """A prediction as probabilities; a ValueError where numbers are predicted, or by a readout of your own."""
-        probabilities = getattr(getattr(self.system, "readout", None), "probabilities", None)
-        if probabilities is None:
-            raise ValueError(f"{self.system} does not predict symbols: there are no probabilities")
-        return probabilities(y_hat)
-
-    def observe(self, state: State, y: Tree, at: State | None = None) -> tuple[State, Info]:
-        """Score the prediction of y, estimate the gradient, move the parameters.
-
-        A late target gives `at`, the state from which it was predicted: loss and gradient are taken there, the
-        parameters of `state` move.
-        """
-        if y is None:
-            raise BadItem("y: there is no target to observe; advance alone", state=state)
-        y = checked(self.system.target_space, y, "y", state)
-        following, info = observe_jit(self, state, y, state if at is None else at, late=at is not None)
-        expect_finite(self, state, following, info)
-        return following, info
-
-    def advance(self, state: State, x: Tree, draws: Tree = None) -> State:
-        """Reduce the influence estimate, move the system and the estimate one step. `draws` replaces the random draws
-        of the estimator.
-        """
-        x = checked(self.system.input_space, x, "x", state)
-        following = advance_jit(self, state, x, draws)
-        expect_finite(self, state, following)
-        return following
-
-    def step(self, state: State, *item: Tree) -> tuple[State, Info]:
-        """One item of a stream: `step(state, y)`, a value that is the target and then the next input, or `step(state,
-        x, y)`, an input and then its target.
-        """
-        if len(item) == 1:
-            state, info = self.observe(state, *item)
-            return self.advance(state, *item), info
-        x, y = item
-        state = self.advance(state, x)
-        return (state, Info(float("nan"))) if y is None else self.observe(state, y)
-
-    def run(
-        self,
-        state: State,
-        stream: Any,
-        *more: Any,
-        engine: str = "auto",
-        chunk: int | None = None,
-        callbacks: Sequence[Callable[[State, Any], Any]] = (),
-    ) -> Any:
-        """Train on a stream: returns `(state, info)` on arrays and lists, with one entry a step; on an iterator yields
-        `(state, info)` chunk by chunk.
-
-        `engine` is "auto" (the fastest that runs this learner), "fused" or "jax"; `chunk` how many items are taken at
-        once (as many as take a moment, by default); a callback gets the state and the info after each chunk, and stops
-        the run by returning something true.
-        """
-        from .engines import drive  # the one upward wire
-
-        if more:
-            raise ValueError("run takes one stream: inputs and their targets are one pair, run(state, (x, y))")
-        return drive.run(self, state, stream, engine=engine, chunk=chunk, callbacks=callbacks)
-
-    def training(self, state: State, stream: Any, **options: Any) -> Iterator[tuple[State, Any]]:
-        """The same as `run`, chunk by chunk on arrays too."""
-        from .engines import drive
-
-        return drive.training(self, state, stream, **options)
-
-
 @configuration
 class Learner(AbstractLearner):
     """A system, an estimator of its influence and an update: trains on a stream, one target and one input at a time."""
@@ -226,6 +121,22 @@ class Learner(AbstractLearner):
         groups = [(getattr(self.updates, name), getattr(params, name)) for name in Moves._fields]
         moves = Moves(*(update.init(group, layout) for update, group in groups))
         return State(params, h, influence, moves, counter.words_of(key), counter.zero())
+
+    def adopt(self, state: State, key: jax.Array | int | None = None) -> State:
+        """The state of another learner of the same system, for this one to go on from.
+
+        Parameters, h and time stay; so does what an update knows that is of the same kind, with this one's prior. The
+        influence begins anew; `key` gives other signs.
+        """
+        at = Point(state.params, state.h, state.params.fixed.x)
+        layout = Layout(self.system.packed, getattr(self.system, "units", flat(state.h).size))
+        updates, params, known = self.updates, state.params, state.update
+        moves = Moves(
+            adopt_memory(known.theta, updates.theta.init(params.theta, layout)),
+            adopt_memory(known.phi, updates.phi.init(params.phi, layout)),
+        )
+        words = state.key if key is None else counter.words_of(counter.as_key(key))
+        return state._replace(influence=self.estimator.init(self.system, at), update=moves, key=words)
 
     @property
     def updates(self) -> Apart:
@@ -307,31 +218,17 @@ class Learner(AbstractLearner):
         return self.estimator.draw(self.system, state.h, state.key, t)
 
 
-def expect_one_stream(where: Any) -> None:
-    """Refuse to begin an episode on some of several streams where there is one."""
-    if where is not None:
-        raise ValueError("where: there is one stream; nbt.Together(learner, streams=...) has several")
-
-
-@jax.jit
-def predict_jit(learner: AbstractLearner, state: State) -> Tree:
-    return learner.predict_unchecked(state)
+def adopt_memory(known: Tree, fresh: Tree) -> Tree:
+    """What an update knew, if it is of the same kind as what another begins with, with the prior of the other."""
+    if jax.tree.map(jax.typeof, known) != jax.tree.map(jax.typeof, fresh):
+        return fresh
+    return known._replace(prior=fresh.prior) if hasattr(fresh, "prior") else known
 
 
 @jax.jit
 def _gradient(learner: Learner, state: State, y: Tree) -> Params:
     _, evidence, _, _ = learner.differentiate(state, y)
     return Params(evidence.theta.gradient, evidence.phi.gradient)
-
-
-@jax.jit
-def advance_jit(learner: AbstractLearner, state: State, x: Tree, draws: Tree) -> State:
-    return learner.advance_unchecked(state, x, learner.draw(state, state.t) if draws is None else draws)
-
-
-@partial(jax.jit, static_argnames="late")
-def observe_jit(learner: AbstractLearner, state: State, y: Tree, at: State, late: bool) -> tuple[State, Info]:
-    return learner.observe_unchecked(state, y, at, late)
 
 
 def _start(
@@ -352,5 +249,5 @@ def _start(
     params, start = system.init(key, dtype)
     own = {"theta": params.theta, "phi": params.phi, "h": start}
     chosen = {name: replacement(given[name], own[name], name) for name in own}
-    kept = replacement(constants, params.fixed.constants, "constants")
-    return Params(chosen["theta"], chosen["phi"], Fixed(chosen["h"], constants=kept)), chosen["h"]
+    own_constants = replacement(constants, params.fixed.constants, "constants")
+    return Params(chosen["theta"], chosen["phi"], Fixed(chosen["h"], constants=own_constants)), chosen["h"]

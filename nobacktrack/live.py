@@ -20,9 +20,9 @@ from .engines import begin
 from .engines.session import replay
 from .errors import BadItem
 from .guards import expect_state
-from .learner import AbstractLearner
 from .protocol import State
 from .systems.spaces import Symbols
+from .verbs import AbstractLearner
 
 JOURNAL = 512  # verbs after which all numbers are looked at
 

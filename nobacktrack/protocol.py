@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
@@ -60,6 +63,14 @@ class State(NamedTuple):
     def steps(self) -> int:
         """t, the number of inputs seen, as a Python integer."""
         return counter.count(self.t)
+
+    def __repr__(self) -> str:
+        """In a line: a state holds more numbers than anyone wants to see."""
+        shapes = [f"{name}: {jax.tree.map(jnp.shape, getattr(self.params, name))}" for name in ("theta", "phi")]
+        numbers = sum(jnp.size(leaf) for leaf in jax.tree.leaves(self))
+        known = not isinstance(self.t, Tracer) and np.shape(self.t) == (2,)
+        when = [f"t: {self.steps:,}"] if known else []
+        return f"State({', '.join([*when, *shapes, f'{numbers:,} numbers'])})"
 
 
 class Info(NamedTuple):

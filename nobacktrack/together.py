@@ -14,8 +14,9 @@ from jaxtyping import Array
 from . import counter
 from .configuration import at_least, configuration, expect_part, set_field, static
 from .errors import BadItem
-from .learner import AbstractLearner, Learner
+from .learner import Learner
 from .protocol import Evidence, Info, Moves, Params, State, Tree
+from .verbs import AbstractLearner
 
 
 @configuration
@@ -118,6 +119,10 @@ class Together(AbstractLearner):
         return state._replace(h=h, influence=influence)
 
     # --- the algorithm, for engines: pure, no checks ----------------------------------------------------------------
+
+    def as_probabilities(self, y_hat: Tree) -> Array:
+        """Predictions as probabilities, of each stream."""
+        return self.learner.as_probabilities(y_hat)
 
     def predict_unchecked(self, state: State) -> Tree:
         return jax.vmap(lambda h: self.learner.predict_unchecked(state._replace(h=h)))(state.h)

@@ -6,11 +6,33 @@ from pathlib import Path
 # Read by JAX when it is imported: the programs that it compiles are kept,
 # for the other workers, for commands that tests call, and for the next time.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "jax"))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 import jax
+import pytest
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_programs():
+    """Compiled programs take memory, and memory maps, of which a process may have 65,530."""
+    yield
+    jax.clear_caches()
+
+
+@pytest.fixture
+def as_users_have_it():
+    """JAX as it is without these tests."""
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
+@pytest.fixture
+def relaxed():
+    """Rank promotion, for formulas written out in a test."""
+    with jax.numpy_rank_promotion("allow"):
+        yield

@@ -2,6 +2,7 @@
 
 import json
 import os
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,11 +10,13 @@ import numpy as np
 import optax
 import pytest
 import safetensors.numpy
-from systems import own_state, own_system
+from tables import own_state, own_system
 
 import nobacktrack as nbt
-from nobacktrack import checkpoint
+from nobacktrack import checkpoint, registry
 from nobacktrack.checks import same_bits
+from nobacktrack.configuration import configuration
+from nobacktrack.registry import register
 
 STREAM = nbt.streams.anbn(1, 6, length=200, seed=1)
 UPDATE = nbt.SGD(nbt.inverse_sqrt(0.1))
@@ -131,3 +134,47 @@ def test_float64_needs_float64(tmp_path):
             nbt.load(tmp_path / "a")
     finally:
         jax.config.update("jax_enable_x64", True)
+
+
+class Unregistered(NamedTuple):
+    a: Any
+
+
+@register
+class Registered(NamedTuple):
+    a: Any
+
+
+def test_a_record_that_could_not_be_read_back_is_refused_when_it_is_saved(tmp_path):
+    learner = nbt.Learner(nbt.RNN(units=3, symbols=3), nbt.NoBackTrack(), nbt.SGD(0.1))
+    state = learner.init(0)
+    strange = state._replace(influence=Unregistered(state.influence))
+    with pytest.raises(
+        ValueError, match=r"state.influence: Unregistered is not a record .* nobacktrack.registry.register"
+    ):
+        nbt.save(tmp_path / "a", learner, strange)
+    assert not (tmp_path / "a").exists()
+    nbt.save(tmp_path / "a", learner, state._replace(influence=Registered(state.influence)))
+    assert checkpoint.inspect(tmp_path / "a")["t"] == 0
+
+
+@configuration
+class Doubling(nbt.Recurrent):
+    """A cell of one's own, decorated: a checkpoint may name it."""
+
+    def pointwise(self, a, own, setting):
+        return 2 * a
+
+    def activity(self, own):
+        return jnp.tanh(own[-1])
+
+
+def test_a_cell_of_ones_own_is_saved_and_read_by_its_name(tmp_path):
+    learner = nbt.Learner(Doubling(units=3, symbols=3), nbt.NoBackTrack(), nbt.Kalman())
+    state, _ = learner.run(learner.init(0), np.array([0, 1, 2, 1]))
+    nbt.save(tmp_path / "a", learner, state)
+    found = nbt.load(tmp_path / "a")
+    assert found.learner == learner
+    assert same_bits(found.state, state)
+    assert registry.name_of(Doubling).endswith(":Doubling")
+    assert registry.name_of(nbt.RNN) == "RNN"

@@ -30,6 +30,9 @@ class _Recurrent(base.Estimator):
         self.units, self.cell, self.estimator, self.update, self.seed = units, cell, estimator, update, seed
         self._reader = TableReader(self._task, Parts(cell, units, estimator, update, seed))
 
+    def __str__(self) -> str:
+        return repr(self)
+
     def learn_one(self, x: Row, y: Any) -> None:
         """Predict, then learn; the network has seen the row from now on."""
         self._reader.learn(x, y)

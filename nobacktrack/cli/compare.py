@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from ..choices import ESTIMATORS, STREAMS, UPDATES, Cell, Source, cell_of, estimator_of, stream_of, update_of
+from ..readers.names import ESTIMATORS, STREAMS, UPDATES, Cell, NamedStream, cell_of, estimator_of, stream_of, update_of
 from . import options
 
 DEFAULT = "nobacktrack,nobacktrack:10,diagonal,diagonal:1:4+gramian,uoro,snap1,bptt,rtrl"
@@ -60,7 +60,7 @@ def compare(
     console.print(f"results: {out}   figure: {figure}", soft_wrap=True, highlight=False)
 
 
-def _entry(spec: str, update: str, system: Any, source: Source, longest: int) -> Any:
+def _entry(spec: str, update: str, system: Any, source: NamedStream, longest: int) -> Any:
     import nobacktrack as nbt
 
     from ..experiments.compare import Entry

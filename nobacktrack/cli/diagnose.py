@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from ..choices import STREAMS, Cell, cell_of, estimator_of, stream_of, update_of
+from ..readers.names import STREAMS, Cell, cell_of, estimator_of, stream_of, update_of
 from . import options
 
 
@@ -79,13 +79,21 @@ def _from_checkpoint(path: Path, steps: int) -> tuple[Any, Any, Any]:
     import nobacktrack as nbt
 
     from ..readers.alphabets import alphabet_of, symbols_in
+    from ..readers.notes import TextNotes, from_json
 
-    learner, state, notes = nbt.load(path)
-    if notes.get("reads") != "text" or notes.get("stream", "-") == "-":
+    learner, state, found = nbt.load(path)
+    notes = from_json(found)
+    if not isinstance(notes, TextNotes) or notes.stream in (None, "-"):
         raise ValueError(
             f"{path}: it does not say which text it was reading; in Python: nbt.diagnose(learner, state, ...)"
         )
-    alphabet, raw = alphabet_of(notes["alphabet"]), Path(notes["stream"]).read_bytes()
-    following = symbols_in(raw[notes["position"] :][: 4 * steps], alphabet)
-    symbols = following if len(following) >= steps else symbols_in(raw[: 4 * steps], alphabet)
+    alphabet, stream = alphabet_of(notes.alphabet), Path(notes.stream or "")
+    following = symbols_in(_bytes_at(stream, notes.position, 4 * steps), alphabet)
+    symbols = following if len(following) >= steps else symbols_in(_bytes_at(stream, 0, 4 * steps), alphabet)
     return learner, state, symbols[:steps]
+
+
+def _bytes_at(path: Path, position: int, count: int) -> bytes:
+    with open(path, "rb") as file:
+        file.seek(position)
+        return file.read(count)

@@ -25,12 +25,14 @@ def generate(
     import nobacktrack as nbt
 
     from ..readers.alphabets import alphabet_of
+    from ..readers.notes import RowsNotes, TextNotes, from_json
 
-    learner, state, notes = nbt.load(file)
-    if "alphabet" not in notes:
-        rows = "it was trained on rows; generate writes text" if notes.get("reads") == "rows" else ""
+    learner, state, found = nbt.load(file)
+    notes = from_json(found)
+    if not isinstance(notes, TextNotes):
+        rows = "it was trained on rows; generate writes text" if isinstance(notes, RowsNotes) else ""
         raise ValueError(f"{file}: {rows or 'it does not say which characters its symbols are'}")
-    alphabet = alphabet_of(notes["alphabet"])
+    alphabet = alphabet_of(notes.alphabet)
     units = np.frombuffer(
         prime.encode("utf-32-le") if alphabet.text else prime.encode(), "<u4" if alphabet.text else "u1"
     )
@@ -39,12 +41,12 @@ def generate(
         strange = prime[int(np.argmax(read < 0))]
         raise ValueError(f"prime: {strange!r} is not among the {alphabet.used} characters that it was trained on")
     drawn = nbt.generate(learner, state, length, seed=seed, temperature=temperature, prime=read)
-    text = alphabet.spelled(drawn)
+    text = alphabet.spell(drawn)
     if alphabet.text:
         sys.stdout.write(text + ("" if text.endswith("\n") else "\n"))
     else:
         sys.stdout.buffer.write(text.encode("latin-1"))
-    if set(notes["alphabet"].get("characters", "")) == set(nbt.streams.ANBN_ALPHABET):
+    if set(notes.alphabet.get("characters", "")) == set(nbt.streams.ANBN_ALPHABET):
         equal, blocks = nbt.streams.anbn_blocks([nbt.streams.ANBN_ALPHABET.index(letter) for letter in text])
         share = f", {equal / blocks:.1%}" if blocks else ""
         Console(stderr=True).print(f"blocks with n_a = n_b: {equal} of {blocks}{share}", highlight=False)

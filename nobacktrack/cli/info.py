@@ -26,6 +26,8 @@ def info(
         sys.stdout.write(jsons.dumps(found) + "\n")
         return
     table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column()
+    table.add_column(overflow="fold")
     for name, value in _lines(found):
         table.add_row(f"[bold]{name}[/bold]", value)
     Console().print(table, highlight=False)
@@ -33,7 +35,9 @@ def info(
 
 def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     """What people want to know, one line each."""
-    notes = found["notes"]
+    from ..readers.notes import RowsNotes, TableNotes, TextNotes, from_json
+
+    notes = from_json(found["notes"])
     lines = [
         ("learner", found["learner"]),
         ("steps", f"{found['t']:,}"),
@@ -41,22 +45,28 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("written by", f"nobacktrack {found['version']}, format {found['format']}"),
         ("digest", found["digest"]),
     ]
-    if "alphabet" in notes:
-        alphabet = notes["alphabet"]
-        characters = f" {alphabet['characters']!r}" if "characters" in alphabet else ""
-        lines.append(("alphabet", f"{alphabet['kind']}{characters}"))
-    if "columns" in notes:
-        target, inputs, _, ahead, *_ = notes["columns"]
-        when = " of the next row" if ahead else ""
-        lines.append(
-            ("predicts", f"{target!r}{when} from {', '.join(inputs or ['all other columns'])} ({notes['task']})")
-        )
-    if "position" in notes:
-        lines.append(("reading", f"{notes.get('stream')}, at byte {notes['position']:,}"))
-    if notes.get("tally"):
-        tally = notes["tally"]
-        mean = tally["loss"] / max(tally["targets"], 1)
-        lines.append(
-            ("loss", f"{mean:.4f} nats a target over {tally['targets']:,} ({mean / 0.6931471805599453:.4f} bits)")
-        )
+    if isinstance(notes, TextNotes):
+        characters = f" {notes.alphabet['characters']!r}" if "characters" in notes.alphabet else ""
+        lines.append(("alphabet", f"{notes.alphabet['kind']}{characters}"))
+    table = notes.table if isinstance(notes, RowsNotes) else notes
+    if isinstance(notes, RowsNotes):
+        columns = notes.columns
+        when = " of the next row" if columns["ahead"] else ""
+        inputs = ", ".join(columns["inputs"] or ["all other columns"])
+        lines.append(("predicts", f"{columns['target']!r}{when} from {inputs} ({notes.table.task})"))
+    if isinstance(notes, (TextNotes, RowsNotes)):
+        lines.append(("reading", f"{notes.stream}, at byte {notes.position:,}"))
+    if isinstance(table, TableNotes) and table.task == "regression" and table.errors["targets"]:
+        mean = table.errors["total"] / table.errors["targets"]
+        lines.append(("rmse", f"{mean**0.5:.4g}, in the unit of the target"))
+    if table is not None:
+        lines.append(("loss", _loss(table.tally["losses"])))
     return lines
+
+
+def _loss(losses: dict[str, Any]) -> str:
+    """The mean loss of a run."""
+    from ..protocol import NATS_PER_BIT
+
+    mean = losses["total"] / max(losses["targets"], 1)
+    return f"{mean:.4f} nats a target over {losses['targets']:,} ({mean / NATS_PER_BIT:.4f} bits)"

@@ -8,16 +8,8 @@ from typing import Annotated
 
 import typer
 
-from ..choices import ESTIMATORS, UPDATES, Cell
+from ..readers.names import ESTIMATORS, UPDATES, Cell
 from . import settings
-
-
-class Engine(StrEnum):
-    """Engines by name."""
-
-    auto = "auto"
-    jax = "jax"
-    fused = "fused"
 
 
 class Form(StrEnum):
@@ -46,6 +38,75 @@ class Task(StrEnum):
 
 
 STREAM, ROWS, LEARNER, KEEP, WATCH = "The stream", "Rows", "The learner", "Keep it", "Watch it"
+
+Stream = Annotated[str, typer.Argument(help="A file, or - for standard input.")]
+Alphabet = Annotated[
+    Letters,
+    typer.Option(
+        help="Symbols of a text: its bytes (default for a pipe); the known characters of a file, which is looked "
+        "through first (default for a file); or growing, characters as they come.",
+        rich_help_panel=STREAM,
+    ),
+]
+Target = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column to predict.", rich_help_panel=ROWS)]
+Inputs = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMNS", help="Those to predict from, a,b,c; by default all but the target.", rich_help_panel=ROWS
+    ),
+]
+Words = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMNS", help="Those whose numbers are only names, a,b,c.", rich_help_panel=ROWS),
+]
+Predicted = Annotated[Task, typer.Option(help="Predict a number or a label.", rich_help_panel=ROWS)]
+Ahead = Annotated[bool, typer.Option("--ahead", help="Predict the target of the next row.", rich_help_panel=ROWS)]
+Decimal = Annotated[
+    str, typer.Option(metavar="C", help="In numbers of CSV; a comma goes with another delimiter.", rich_help_panel=ROWS)
+]
+Missing = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WORDS",
+        help="What stands for a value that is missing, a,b,c; by default nothing, NaN, NA, N/A, null, none, - and ?.",
+        rich_help_panel=ROWS,
+    ),
+]
+ChosenCell = Annotated[
+    Cell | None,
+    typer.Option(
+        metavar="NAME",
+        help=f"The network: {', '.join(Cell)}. By default leaky for text, rnn for rows.",
+        rich_help_panel=LEARNER,
+    ),
+]
+ChosenUpdate = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help=f"How the parameters move: {UPDATES}. By default kalman for text, kalman:0.1:5 for rows.",
+        rich_help_panel=LEARNER,
+    ),
+]
+OtherEstimator = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Another estimator from here on, from no influence.", rich_help_panel=LEARNER),
+]
+OtherUpdate = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Another update from here on.", rich_help_panel=LEARNER)
+]
+OtherSeed = Annotated[
+    int | None, typer.Option(metavar="N", help="Another seed of the signs from here on.", rich_help_panel=LEARNER)
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Save the learner here: on the way, at the end, when stopped.", rich_help_panel=KEEP
+    ),
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Begin anew over a checkpoint that is there.", rich_help_panel=KEEP)
+]
 
 Format = Annotated[
     Form,
@@ -79,8 +140,13 @@ Update = Annotated[
 Seed = Annotated[
     int, typer.Option(metavar="N", help="Seed of the initial weights and of the signs.", rich_help_panel=LEARNER)
 ]
-Runner = Annotated[
-    Engine, typer.Option(help="The compiled (fused) loop where there is one, or jax.", rich_help_panel=LEARNER)
+Engine = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="fused, the compiled loop, or jax; auto takes the fastest that runs the learner.",
+        rich_help_panel=LEARNER,
+    ),
 ]
 Every = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Save after N characters or rows.", rich_help_panel=KEEP)

@@ -34,7 +34,7 @@ def reproduce(
     scale = manifests.FULL if full else manifests.QUICK
     console = Console(stderr=True)
     try:
-        page = experiment.reproduce(
+        page, missing = experiment.reproduce(
             experiment.chosen(figures or []),
             scale,
             seeds or scale.seeds,
@@ -51,3 +51,7 @@ def reproduce(
         )
         raise typer.Exit(130) from None
     console.print(f"report: {page}", soft_wrap=True, highlight=False)
+    for figure, reason in missing.items():
+        console.print(f"{figure} was not run: {reason}; --data takes it too", soft_wrap=True, highlight=False)
+    if missing:
+        raise typer.Exit(1)

@@ -3,76 +3,50 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from ..choices import UPDATES, Cell, cell_of, estimator_of, update_of
+from ..readers.lines import MISSING, Columns
+from ..readers.names import Cell, cell_of, estimator_of, update_of
 from . import options
-from .options import KEEP, LEARNER, ROWS, STREAM, Engine, Form, Letters, Task
-from .running import Kept, Shown, run
+from .options import Form, Letters, Task
+from .run import Reporting, Saving, run
+
+
+class Parts(NamedTuple):
+    """The network and how it learns, as they were asked for; None: the default for what is read."""
+
+    cell: Cell | None
+    units: int
+    estimator: str
+    update: str | None
+    seed: int
+    engine: str
 
 
 def train(
-    stream: Annotated[str, typer.Argument(help="A file, or - for standard input.")],
+    stream: options.Stream,
     format: options.Format = Form.auto,
-    alphabet: Annotated[
-        Letters,
-        typer.Option(
-            help="Symbols of a text: its bytes (default for a pipe); the known characters of a file, which is looked "
-            "through first (default for a file); or growing, characters as they come.",
-            rich_help_panel=STREAM,
-        ),
-    ] = Letters.auto,
+    alphabet: options.Alphabet = Letters.auto,
     skip_bad: options.SkipBad = False,
-    target: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column to predict.", rich_help_panel=ROWS)
-    ] = None,
-    inputs: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMNS", help="Those to predict from, a,b,c; by default all but the target.", rich_help_panel=ROWS
-        ),
-    ] = None,
-    words: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMNS", help="Those whose numbers are only names, a,b,c.", rich_help_panel=ROWS),
-    ] = None,
-    task: Annotated[Task, typer.Option(help="Predict a number or a label.", rich_help_panel=ROWS)] = Task.regression,
-    ahead: Annotated[
-        bool, typer.Option("--ahead", help="Predict the target of the next row.", rich_help_panel=ROWS)
-    ] = False,
+    target: options.Target = None,
+    inputs: options.Inputs = None,
+    words: options.Words = None,
+    task: options.Predicted = Task.regression,
+    ahead: options.Ahead = False,
     delimiter: options.Delimiter = None,
+    decimal: options.Decimal = ".",
+    missing: options.Missing = None,
     predictions: options.Predictions = None,
-    cell: Annotated[
-        Cell | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"The network: {', '.join(Cell)}. By default leaky for text, rnn for rows.",
-            rich_help_panel=LEARNER,
-        ),
-    ] = None,
+    cell: options.ChosenCell = None,
     units: options.Units = 20,
     estimator: options.Estimator = "nobacktrack",
-    update: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"How the parameters move: {UPDATES}. By default kalman for text, kalman:0.1:5 for rows.",
-            rich_help_panel=LEARNER,
-        ),
-    ] = None,
+    update: options.ChosenUpdate = None,
     seed: options.Seed = 0,
-    engine: options.Runner = Engine.auto,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Save the learner here: on the way, at the end, when stopped.", rich_help_panel=KEEP
-        ),
-    ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Begin anew over a checkpoint that is there.", rich_help_panel=KEEP)
-    ] = False,
+    engine: options.Engine = "auto",
+    checkpoint: options.Checkpoint = None,
+    overwrite: options.Overwrite = False,
     checkpoint_every: options.Every = None,
     checkpoint_seconds: options.Seconds = 60.0,
     log: options.Log = None,
@@ -91,31 +65,19 @@ def train(
     """
     if checkpoint is not None and checkpoint.is_file() and not overwrite:
         raise ValueError(f"{checkpoint}: it exists: `nobacktrack resume {checkpoint}` goes on, --overwrite begins anew")
-    form = _form(stream, format)
+    form, parts = _form(stream, format), Parts(cell, units, estimator, update, seed, engine)
     if form == Form.text:
-        if target or inputs or words or delimiter or predictions:
+        if target or inputs or words or delimiter or predictions or missing or decimal != ".":
             raise ValueError(f"{stream}: this is text; columns and predictions are of rows: --format csv or jsonl")
-        reader = _text_reader(
-            stream, alphabet, cell or Cell.leaky, units, estimator, update or "kalman", seed, engine, skip_bad
-        )
+        reader = _text_reader(stream, alphabet, parts, skip_bad)
     else:
-        if target is None:
-            raise ValueError(f"{stream}: rows need --target, the column to predict")
         if alphabet != Letters.auto:
             raise ValueError(f"--alphabet is for text; {stream} is read as rows: --format text")
-        if target in (_names(inputs) or ()) and not ahead:
-            raise ValueError(
-                f"--inputs: {target!r} is the target too: it would be read before it is predicted; --ahead?"
-            )
-        from ..readers.rows import Columns, RowsReader
-        from ..readers.table import DEFAULT, Parts, TableReader
-
-        columns = Columns(target, _names(inputs), _names(words) or (), ahead, _between(stream, delimiter) or ",")
-        parts = Parts(cell or DEFAULT.cell, units, estimator, update or DEFAULT.update, seed)
-        _ = estimator_of(estimator), update_of(parts.update)  # refused before the first row, not after it
-        reader = RowsReader(TableReader(task, parts), form, columns, skip_bad=skip_bad)
-    kept = Kept(checkpoint, checkpoint_every, checkpoint_seconds)
-    run(reader, stream, kept, Shown(log, tensorboard, log_seconds, predictions, json))
+        between = _between(stream, delimiter) or ","
+        columns = _columns(stream, target, inputs, words, ahead, between, decimal, missing)
+        reader = _rows_reader(form, task, columns, parts, skip_bad)
+    saving = Saving(checkpoint, checkpoint_every, checkpoint_seconds)
+    run(reader, stream, saving, Reporting(log, tensorboard, log_seconds, predictions, json))
 
 
 def resume(
@@ -128,7 +90,10 @@ def resume(
     skip_bad: options.SkipBad = False,
     delimiter: options.Delimiter = None,
     predictions: options.Predictions = None,
-    engine: options.Runner = Engine.auto,
+    estimator: options.OtherEstimator = None,
+    update: options.OtherUpdate = None,
+    seed: options.OtherSeed = None,
+    engine: options.Engine = "auto",
     checkpoint_every: options.Every = None,
     checkpoint_seconds: options.Seconds = 60.0,
     log: options.Log = None,
@@ -137,14 +102,24 @@ def resume(
     json: options.Json = False,
     config: options.Config = None,
 ) -> None:
-    """Go on from a checkpoint, at the place in the stream where it was made, bit for bit as if it had never stopped."""
-    reader, name = _reader_of(file, stream, format, delimiter, engine, skip_bad, learning=True)
+    """Go on from a checkpoint, at the place in the stream where it was made, bit for bit as if it had never stopped.
+
+    With another --estimator, --update or --seed it goes on with what it has learned, from no influence.
+    """
+    learner, state, notes = _load(file)
+    if (estimator, update, seed) != (None, None, None):
+        learner, state = _with_other_parts(learner, state, estimator, update, seed)
+        notes = notes.with_parts(estimator=estimator, update=update, seed=seed)
+    name = stream or notes.stream
     if name is None:
         raise ValueError(f"{file}: it does not say which stream it was reading: give one by --stream")
+    reader = _reader(learner, state, notes, name, format, delimiter, engine=engine, skip_bad=skip_bad, learning=True)
     if from_start:
         reader.rewind()
-    kept = Kept(file, checkpoint_every, checkpoint_seconds)
-    run(reader, name, kept, Shown(log, tensorboard, log_seconds, predictions, json))
+    saving = Saving(file, checkpoint_every, checkpoint_seconds)
+    written = None if notes.predictions is None else tuple(notes.predictions)
+    reporting = Reporting(log, tensorboard, log_seconds, predictions, json, written)
+    run(reader, name, saving, reporting, follows=notes.stream if name != notes.stream else None)
 
 
 def evaluate(
@@ -160,8 +135,9 @@ def evaluate(
 
     Rows may come without the target: with --predictions, what is expected of each is written down.
     """
-    reader, _ = _reader_of(file, stream, format, delimiter, Engine.auto, skip_bad, learning=False)
-    run(reader, stream, Kept(), Shown(predictions=predictions, json=json))
+    learner, state, notes = _load(file)
+    reader = _reader(learner, state, notes, stream, format, delimiter, skip_bad=skip_bad, learning=False)
+    run(reader, stream, Saving(), Reporting(predictions=predictions, json=json))
 
 
 def _form(stream: str, form: Form) -> Form:
@@ -183,65 +159,89 @@ def _names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _text_reader(
+def _columns(
     stream: str,
-    letters: Letters,
-    cell: Cell,
-    units: int,
-    estimator: str,
-    update: str,
-    seed: int,
-    engine: Engine,
-    skip_bad: bool,
-) -> Any:
-    from ..readers.alphabets import Growing, Known, Octets
+    target: str | None,
+    inputs: str | None,
+    words: str | None,
+    ahead: bool,
+    delimiter: str,
+    decimal: str,
+    missing: str | None,
+) -> Columns:
+    if target is None:
+        raise ValueError(f"{stream}: rows need --target, the column to predict")
+    if target in (_names(inputs) or ()) and not ahead:
+        raise ValueError(f"--inputs: {target!r} is the target too: it would be read before it is predicted; --ahead?")
+    tokens = MISSING if missing is None else ("", *(token.lower() for token in _names(missing) or ()))
+    return Columns(target, _names(inputs), _names(words) or (), ahead, delimiter, decimal, tokens)
+
+
+def _rows_reader(form: Form, task: Task, columns: Columns, parts: Parts, skip_bad: bool) -> Any:
+    from ..readers.rows import RowsReader
+    from ..readers.table import DEFAULT, TableReader
+    from ..readers.table import Parts as TableParts
+
+    update = parts.update or DEFAULT.update
+    _ = estimator_of(parts.estimator), update_of(update)  # refused before the first row, not after it
+    chosen = TableParts(parts.cell or DEFAULT.cell, parts.units, parts.estimator, update, parts.seed)
+    return RowsReader(TableReader(task, chosen, engine=parts.engine), form, columns, skip_bad=skip_bad)
+
+
+def _text_reader(stream: str, letters: Letters, parts: Parts, skip_bad: bool) -> Any:
+    import nobacktrack as nbt
+
+    from ..readers.alphabets import Growing, Octets, known_alphabet
+    from ..readers.text import TextReader
 
     pipe = stream == "-" or not Path(stream).is_file()
     if letters == Letters.auto:
         letters = Letters.bytes if pipe else Letters.known
-    if letters == Letters.known:
-        if stream == "-":
-            raise ValueError("a pipe cannot be looked through first: --alphabet growing, or bytes")
-        from ..streams import characters
+    if letters == Letters.known and stream == "-":
+        raise ValueError("a pipe cannot be looked through first: --alphabet growing, or bytes")
+    alphabet = {Letters.bytes: Octets, Letters.growing: Growing}.get(letters, lambda: known_alphabet(stream))()
+    system = cell_of(parts.cell or Cell.leaky, parts.units, alphabet.capacity)
+    learner = nbt.Learner(system, estimator_of(parts.estimator), update_of(parts.update or "kalman"))
+    return TextReader(learner, learner.init(parts.seed), alphabet, engine=parts.engine, skip_bad=skip_bad)
 
-        alphabet = Known(characters(stream)[1])
-    else:
-        alphabet = Octets() if letters == Letters.bytes else Growing()
+
+def _load(file: Path) -> tuple[Any, Any, Any]:
+    """The learner of a checkpoint that `train` saved, its state, and what it was reading."""
     import nobacktrack as nbt
 
-    from ..readers.text import TextReader
+    from ..readers.notes import RowsNotes, TextNotes, from_json
 
-    learner = nbt.Learner(cell_of(cell, units, alphabet.capacity), estimator_of(estimator), update_of(update))
-    return TextReader(learner, learner.init(seed), alphabet, engine=engine, skip_bad=skip_bad)
-
-
-def _reader_of(
-    file: Path,
-    stream: str | None,
-    form: Form,
-    delimiter: str | None,
-    engine: Engine,
-    skip_bad: bool,
-    learning: bool,
-) -> tuple[Any, str | None]:
-    """The reader that a checkpoint holds, where it was or, to evaluate, at a beginning; and the stream to read."""
-    import nobacktrack as nbt
-
-    learner, state, notes = nbt.load(file)
-    reads, name = notes.get("reads"), stream or notes.get("stream")
-    if reads not in ("text", "rows"):
+    learner, state, found = nbt.load(file)
+    notes = from_json(found)
+    if not isinstance(notes, (TextNotes, RowsNotes)):
         raise ValueError(f"{file}: saved by a program, not by `nobacktrack train`: it does not say what it was reading")
-    if form != Form.auto and (form == Form.text) != (reads == "text"):
-        raise ValueError(f"--format {form}: {file} was trained on {reads}")
-    chosen: dict[str, Any] = {"learning": learning, "skip_bad": skip_bad}
-    if reads == "rows":
-        from ..readers.rows import RowsReader
+    return learner, state, notes
 
-        found = _form(name or "", form)
-        chosen |= {"form": None if found == Form.text else found}
-        chosen |= {"delimiter": _between(name or "", delimiter)}
-        return RowsReader.resumed(learner, state, notes, **chosen), name
-    from ..readers.alphabets import alphabet_of
+
+def _with_other_parts(
+    learner: Any, state: Any, estimator: str | None, update: str | None, seed: int | None
+) -> tuple[Any, Any]:
+    """The same network with another estimator, update or seed: what it has learned stays."""
+    import nobacktrack as nbt
+
+    other = nbt.Learner(
+        learner.system,
+        learner.estimator if estimator is None else estimator_of(estimator),
+        learner.update if update is None else update_of(update),
+    )
+    return other, other.adopt(state, seed)
+
+
+def _reader(learner: Any, state: Any, notes: Any, stream: str, form: Form, delimiter: str | None, **chosen: Any) -> Any:
+    """The reader that a checkpoint holds, where it was or, to evaluate, at a beginning."""
+    from ..readers.notes import TextNotes
+    from ..readers.rows import RowsReader
     from ..readers.text import TextReader
 
-    return TextReader(learner, state, alphabet_of(notes["alphabet"]), engine=engine, notes=notes, **chosen), name
+    if form != Form.auto and (form == Form.text) != isinstance(notes, TextNotes):
+        raise ValueError(f"--format {form}: the checkpoint was trained on {notes.reads}")
+    if isinstance(notes, TextNotes):
+        return TextReader.resume(learner, state, notes, **chosen)
+    found = _form(stream, form)
+    chosen |= {"form": None if found == Form.text else found, "delimiter": _between(stream, delimiter)}
+    return RowsReader.resume(learner, state, notes, **chosen)

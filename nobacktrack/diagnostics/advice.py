@@ -43,8 +43,33 @@ def given(learner: Learner, state: State, rows: list[Row], windows: list[int]) -
             "smaller; an unbiased estimate learns slower, not wrong."
         )
         if isinstance(learner.estimator, NoBackTrack):
-            said.append("DiagonalPlusRankOne(lag=4) carries what units do to themselves without noise: try it first.")
+            said.append(
+                "DiagonalPlusRankOne(lag=4) carries what units do to themselves without noise: the best of these on "
+                "a^n b^n with 20 units (docs/estimators.md)."
+            )
+    if ratio > 1:
+        said += _about_truncation(own, rows[1:], window, windows)
     return said + _better(own, rows[1:])
+
+
+def _about_truncation(own: Row, others: list[Row], window: int, windows: list[int]) -> list[str]:
+    """Whether an estimate that looks back a few steps and has no noise is nearer to the gradient."""
+    truncated = next((row for row in others if row.truncated), None)
+    if truncated is None:
+        return []
+    if own.cosine is None:
+        return [
+            f"{truncated.estimator} has no noise, and loses what is older: the exact gradient, which would tell how "
+            "much, is too costly here. On text it learned more than all of these (docs/estimators.md): `compare` them."
+        ]
+    at = windows.index(window)
+    noise, lost = own.noise_in_windows[at], truncated.noise_in_windows[at]
+    if lost >= noise:
+        return []
+    return [
+        f"{truncated.estimator} is nearer to the gradient here: averaged over {window} steps it is off by "
+        f"{_times(lost)} its square, by what it leaves out, where this estimate is off by {_times(noise)}, by noise."
+    ]
 
 
 def _about_bias(own: Row) -> list[str]:
@@ -52,7 +77,7 @@ def _about_bias(own: Row) -> list[str]:
         return []
     return [
         f"{own.estimator} is biased here: the mean of its gradients is off by {own.bias:.2f} of their size. "
-        "DiagonalPlusRankOne(lag=4) is unbiased, at a cost that is linear too."
+        "DiagonalPlusRankOne(lag=4) is unbiased, at a cost that is linear too; `compare` tells which learns more."
     ]
 
 

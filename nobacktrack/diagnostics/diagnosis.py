@@ -21,7 +21,7 @@ from rich.table import Table
 
 from ..configuration import at_least
 from ..engines import begin as begin_session
-from ..estimators import DiagonalPlusRankOne, NoBackTrack
+from ..estimators import DiagonalPlusRankOne, NoBackTrack, SlidingBPTT, TruncatedBPTT
 from ..estimators.bptt import InBlocks
 from ..influence.norms import GramianNorms, MetricNorms
 from ..learner import Learner
@@ -55,6 +55,7 @@ class Row:
     noise_in_windows: list[float]
     by_part: list[float]
     microseconds: float
+    truncated: bool  # whether it looks back a fixed number of steps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,13 +132,14 @@ def affordable(state: State) -> bool:
 
 
 def variants(estimator: Any) -> dict[str, Any]:
-    """What to hold beside an estimator: other ranks and norms of itself."""
+    """What to hold beside an estimator: other ranks and norms of itself, and truncation, which has no noise."""
     if not isinstance(estimator, (NoBackTrack, DiagonalPlusRankOne)):
         return {}
     other = MetricNorms() if isinstance(estimator.norms, GramianNorms) else GramianNorms()
     return {
         f"rank {4 * estimator.rank}": dataclasses.replace(estimator, rank=4 * estimator.rank),
         type(other).__name__: dataclasses.replace(estimator, norms=other),
+        "truncated BPTT": TruncatedBPTT(),
     }
 
 
@@ -184,6 +186,7 @@ def _row(name: str, estimator: Any, found: Any, copies: int, cost: float) -> Row
         ],
         [float(x) for x in np.nanmean(found.by_part, axis=0)],
         cost,
+        isinstance(estimator, (TruncatedBPTT, SlidingBPTT)),
     )
 
 

@@ -6,8 +6,8 @@ import pkgutil
 import sys
 import warnings
 
-from ..learner import AbstractLearner
 from ..protocol import State
+from ..verbs import AbstractLearner
 from .session import Session
 
 # By name, from the fastest to the one that runs everything, each imported when it is asked for.

@@ -13,10 +13,10 @@ import numpy as np
 from ..configuration import at_least
 from ..errors import BadItem, Divergence
 from ..guards import expect_state
-from ..learner import AbstractLearner
 from ..means import Means
 from ..protocol import NATS_PER_BIT, State
 from ..streams.items import Chunk, Cutter, as_chunk, checked, part, size
+from ..verbs import AbstractLearner
 from . import begin
 from .session import Session
 
@@ -114,7 +114,9 @@ def _to_the_end(learner: AbstractLearner, state: State, stream: Any, engine: str
     after, info = _last(state, steps())
     if not divergence:
         return after, info
-    return divergence[0].state, info._replace(t=divergence[0].t, divergence=divergence[0])
+    (error,) = divergence
+    loss = np.concatenate([info.loss, error.losses])
+    return error.state, info._replace(loss=loss, t=error.t, divergence=error)
 
 
 def training(

@@ -10,9 +10,9 @@ import numpy as np
 
 from .. import counter
 from ..guards import finite
-from ..learner import AbstractLearner, advance_jit, observe_jit, predict_jit
 from ..protocol import Info, State, Tree
 from ..streams.items import Chunk, Series, size
+from ..verbs import AbstractLearner, advance_jit, observe_jit, predict_jit
 from .session import Session
 
 LARGEST_CHUNK = 4096

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -11,9 +12,9 @@ import numpy as np
 
 from ..errors import Divergence
 from ..guards import diverged
-from ..learner import AbstractLearner
 from ..protocol import State
 from ..streams.items import Chunk, has_target, part, size
+from ..verbs import AbstractLearner
 
 
 class Session(ABC):
@@ -89,30 +90,35 @@ class Session(ABC):
         losses = self.process(chunk)
         if np.isfinite(losses[has_target(chunk)]).all() and self.finite():
             return losses
-        raise replay(self, before, (partial(self._process_one, chunk, i) for i in range(size(chunk))))
+        raise replay(self, before, [partial(self._process_one, chunk, i) for i in range(size(chunk))])
 
-    def _process_one(self, chunk: Chunk, i: int) -> np.ndarray:
-        """The loss of item i, if it had a target."""
+    def _process_one(self, chunk: Chunk, i: int) -> float | None:
+        """The loss of item i, None if it had no target."""
         item = part(chunk, i, i + 1)
-        return self.process(item)[has_target(item)]
+        loss = self.process(item)
+        return float(loss[0]) if has_target(item)[0] else None
 
 
-def replay(session: Session, before: Any, steps: Iterable[Callable[[], Any]]) -> Divergence:
+def replay(session: Session, before: Any, steps: Sequence[Callable[[], float | None]]) -> Divergence:
     """Take steps again that led to a number which is not finite, from the snapshot before them, one at a time: the
     error, with the session at the last good state.
 
     A step taken alone may be rounded in another way than in its chunk; where none of them diverges now, the last good
     state is the one before them all.
     """
-    ended = session.state()
+    ended, losses = session.state(), []
     session.restore(before)
     for step in steps:
-        good = session.snapshot()
-        loss = step()
-        known = loss is None or bool(np.isfinite(loss).all())
+        good, loss = session.snapshot(), step()
+        known = loss is None or math.isfinite(loss)
         if not (known and session.finite()):
             bad = session.state()
             session.restore(good)
-            return diverged(session.learner, session.state(), bad, known)
-    session.restore(before)
-    return diverged(session.learner, session.state(), ended, True)
+            break
+        losses.append(math.nan if loss is None else loss)
+    else:
+        session.restore(before)
+        bad, known, losses = ended, True, []
+    error = diverged(session.learner, session.state(), bad, known)
+    error.losses = np.array(losses)
+    return error

@@ -15,7 +15,7 @@ from ..protocol import Point
 from ..systems.substeps import SingleCell
 
 Blocks = Float[Array, "components units gates fan"]
-Kept = Float[Array, "components components units"]
+Retention = Float[Array, "components components units"]
 
 
 class Step(NamedTuple):
@@ -41,17 +41,17 @@ def no_blocks(system: Any, at: Point, name: str) -> Blocks:
     return jnp.zeros_like(step_of(system, at, name).rows.blocks())
 
 
-def pulled(blocks: Blocks, substep: SingleCell, dl_dh: Float[Array, " n"]) -> Array:
+def pull_blocks(blocks: Blocks, substep: SingleCell, dl_dh: Float[Array, " n"]) -> Array:
     """sum_u H_u Z_u."""
-    return weighed(substep.pick(dl_dh), blocks)
+    return weigh_blocks(substep.pick(dl_dh), blocks)
 
 
-def carried(blocks: Blocks, kept: Kept, rows: CellRows) -> Blocks:
+def carry_on(blocks: Blocks, retention: Retention, rows: CellRows) -> Blocks:
     """Z <- D Z + df/dtheta, unit by unit."""
-    return jnp.stack([weighed(row, blocks) for row in kept]) + rows.blocks()
+    return jnp.stack([weigh_blocks(row, blocks) for row in retention]) + rows.blocks()
 
 
-def weighed(weights: Float[Array, "terms units"], blocks: Float[Array, "terms units gates fan"]) -> Array:
+def weigh_blocks(weights: Float[Array, "terms units"], blocks: Float[Array, "terms units gates fan"]) -> Array:
     """sum_t weight_tu block_tu, written as a sum of products: XLA makes one loop of it, and a slow batch of dots of an
     einsum.
     """

@@ -18,7 +18,7 @@ from ..influence.norms import InvariantNorms, MetricNorms, Norms, norm
 from ..protocol import Metric, Params, Point, Tree, flat
 from ..registry import register
 from ..systems.substeps import SingleCell
-from .blocks import Blocks, carried, no_blocks, pulled, step_of, weighed
+from .blocks import Blocks, carry_on, no_blocks, pull_blocks, step_of, weigh_blocks
 from .nobacktrack import each, mix
 
 
@@ -119,7 +119,7 @@ class DiagonalPlusRankOne:
     ) -> tuple[BlocksPlus, Tree, bool]:
         """dl/dtheta = sum_i H_i Z_i + what came from other units in the last steps + (1/K) sum_k (H v_k) w_k."""
         substep = system.substeps[0]
-        own = pulled(influence.blocks, substep, dl_dh) + influence.crossings.pull(dl_dh)
+        own = pull_blocks(influence.blocks, substep, dl_dh) + influence.crossings.pull(dl_dh)
         gradient = own + mix(influence.v @ dl_dh / self.rank, influence.w)
         return influence._replace(memory=self.norms.observe(influence.memory, dl_dh)), gradient, True
 
@@ -135,9 +135,9 @@ class DiagonalPlusRankOne:
         v, w = self.reduce(substep, influence, signs[0], metric)
         loops = following.loops()
         off = _off(loops, substep)
-        active = weighed(loops.through, influence.blocks)
+        active = weigh_blocks(loops.through, influence.blocks)
         crossings = influence.crossings.pushed_on(active, off, _jacobian(loops, off))
-        blocks = carried(influence.blocks, loops.own, rows)
+        blocks = carry_on(influence.blocks, loops.own, rows)
         memory = self.norms.carry(influence.memory, substep, following, metric)
         return BlocksPlus(blocks, crossings, jax.vmap(following.push)(v), w, memory), following.h
 

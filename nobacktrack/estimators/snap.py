@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from ..configuration import configuration
 from ..protocol import Metric, Params, Point, Tree
-from .blocks import Blocks, carried, no_blocks, pulled, step_of
+from .blocks import Blocks, carry_on, no_blocks, pull_blocks, step_of
 
 
 class UnitBlocks:
@@ -25,7 +25,7 @@ class UnitBlocks:
         self, system: Any, influence: Blocks, params: Params, dl_dh: Float[Array, " n"]
     ) -> tuple[Blocks, Tree, bool]:
         """dl/dtheta = sum_u H_u Z_u."""
-        return influence, pulled(influence, system.substeps[0], dl_dh), True
+        return influence, pull_blocks(influence, system.substeps[0], dl_dh), True
 
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[()]:
         return ()
@@ -39,7 +39,7 @@ class SnAp1(UnitBlocks):
 
     def advance(self, system: Any, influence: Blocks, at: Point, metric: Metric, draws: Any) -> tuple[Blocks, Tree]:
         _, following, rows = step_of(system, at, "SnAp1")
-        return carried(influence, following.loops().own, rows), following.h
+        return carry_on(influence, following.loops().own, rows), following.h
 
 
 @configuration
@@ -60,4 +60,4 @@ class RFLO(UnitBlocks):
 
     def advance(self, system: Any, influence: Blocks, at: Point, metric: Metric, draws: Any) -> tuple[Blocks, Tree]:
         _, following, rows = step_of(system, at, "RFLO")
-        return carried(influence, following.loops().kept, rows), following.h
+        return carry_on(influence, following.loops().retention, rows), following.h

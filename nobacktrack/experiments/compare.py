@@ -70,17 +70,17 @@ def run(
     entries: list[Entry], make: Callable[[int, int], np.ndarray], seeds: int, out: Path, say: Callable[[str], Any]
 ) -> Results:
     """Run what is not in the file yet. Seed i makes the weights, the signs and the stream of run i."""
-    kept = _load(out)
+    done = _load(out)
     for entry in entries:
-        missing = [seed for seed in range(seeds) if entry.key(seed) not in kept]
+        missing = [seed for seed in range(seeds) if entry.key(seed) not in done]
         if missing:
             with ThreadPoolExecutor(os.cpu_count()) as pool:  # compiled loops do not hold the interpreter's lock
                 runs = pool.map(lambda seed: one(entry, make(seed, entry.length), seed), missing)  # noqa: B023
-                kept |= {entry.key(seed): curve for seed, curve in zip(missing, runs, strict=True)}
-            _save(out, kept)
-        last = [kept[entry.key(seed)].last for seed in range(seeds)]
+                done |= {entry.key(seed): curve for seed, curve in zip(missing, runs, strict=True)}
+            _save(out, done)
+        last = [done[entry.key(seed)].last for seed in range(seeds)]
         say(f"{entry.name}, {entry.update}: {np.round(last, 4).tolist()}")
-    return kept
+    return done
 
 
 def one(entry: Entry, stream: np.ndarray, seed: int) -> Curve:
@@ -112,7 +112,7 @@ def table(
     entries: list[Entry], results: Results, seeds: int, marks: list[int], seconds: list[float], entropy: float | None
 ) -> Table:
     """Mean (standard error) over seeds of the bits in the last tenth, and at some numbers of characters and times."""
-    title = f"bits per character, mean (s.e.) of {seeds} seeds"
+    title = f"bits per character, {f'mean (s.e.) of {seeds} seeds' if seeds > 1 else 'one seed'}"
     found = Table(title=title if entropy is None else f"{title}; entropy {entropy:.4f}", title_justify="left")
     for name in ("estimator", "update", "us", "length", "last tenth", "worst", *map(_short, marks)):
         found.add_column(name, justify="left" if name in ("estimator", "update") else "right", no_wrap=True)
@@ -163,9 +163,9 @@ def _mean(values: list[float], digits: int = 4) -> str:
     finite = np.array(values)[np.isfinite(values)]
     if not finite.size:
         return "-"
-    error = finite.std(ddof=1) / math.sqrt(finite.size) if finite.size > 1 else math.nan
+    error = f" ({finite.std(ddof=1) / math.sqrt(finite.size):.{digits}f})" if finite.size > 1 else ""
     lost = f" [{len(values) - finite.size} lost]" if finite.size < len(values) else ""
-    return f"{finite.mean():.{digits}f} ({error:.{digits}f}){lost}"
+    return f"{finite.mean():.{digits}f}{error}{lost}"
 
 
 def _short(count: int) -> str:

@@ -47,13 +47,7 @@ def torch_bptt(units: int, symbols: int, depth: int = 15, cell: str = "RNN", opt
     return train
 
 
-def braintrace(algorithm: str, units: int, symbols: int, live: bool) -> Contender:
-    """braintrace: an update at every step; live, one compiled call a step, or all steps of a block in one."""
-    jax: Any = importlib.import_module("jax")
-    jnp: Any = importlib.import_module("jax.numpy")
-    state: Any = importlib.import_module("brainstate")
-    library: Any = importlib.import_module("braintrace")
-
+def _braintrace_network(state: Any, library: Any, units: int, symbols: int) -> Any:
     class Network(state.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -63,8 +57,18 @@ def braintrace(algorithm: str, units: int, symbols: int, live: bool) -> Contende
         def update(self, x: Any) -> Any:
             return self.out(self.cell(x))
 
+    return Network()
+
+
+def braintrace(algorithm: str, units: int, symbols: int, live: bool) -> Contender:
+    """braintrace: an update at every step; live, one compiled call a step, or all steps of a block in one."""
+    jax: Any = importlib.import_module("jax")
+    jnp: Any = importlib.import_module("jax.numpy")
+    state: Any = importlib.import_module("brainstate")
+    library: Any = importlib.import_module("braintrace")
+
     window = algorithm == "UORO"  # its input is a window of steps; one step is a window too
-    network = Network()
+    network = _braintrace_network(state, library, units, symbols)
     state.nn.init_all_states(network, batch_size=1)
     learner = getattr(library, algorithm)(network)
     example = jnp.zeros((1, symbols))

@@ -130,11 +130,12 @@ Rows = CellRows | PointRows
 
 
 class Loops(NamedTuple):
-    """df/dh of a cell, unit by unit: through its own components alone (`kept`), through its own activity too (`own`),
-    and what it does to other units: `across` their effective weights, `through` the activity of its components.
+    """df/dh of a cell, unit by unit: through its own components alone (`retention`), through its own activity too
+    (`own`), and what it does to other units: `across` their effective weights, `through` the activity of its
+    components.
     """
 
-    kept: Float[Array, "components components units"]
+    retention: Float[Array, "components components units"]
     own: Float[Array, "components components units"]
     across: Float[Array, "components units degree"]
     through: Float[Array, "components units"]
@@ -188,30 +189,34 @@ def _linearise_cell(substep: Substep, at: Point) -> Linearised:
     c = jax.vmap(lambda gate: push_pointwise(gate, jnp.zeros_like(own)))(_basis(cell.gates, a))
 
     def loops() -> Loops:
-        kept = jax.vmap(lambda e: push_pointwise(jnp.zeros_like(a), e), out_axes=1)(_basis(len(own), own))
+        retention = jax.vmap(lambda e: push_pointwise(jnp.zeros_like(a), e), out_axes=1)(_basis(len(own), own))
         if not cell.degree:
-            return Loops(kept, kept, jnp.zeros((*own.shape, 0), own.dtype), jnp.zeros_like(own))
+            return Loops(retention, retention, jnp.zeros((*own.shape, 0), own.dtype), jnp.zeros_like(own))
         across, self_loop = cell.effective_weights(theta, c)
         through = jax.vmap(push_activity)(_basis(len(own), own))  # d activity / d own
-        return Loops(kept, kept + self_loop[:, None, :] * through[None, :, :], across, through)
+        return Loops(retention, retention + self_loop[:, None, :] * through[None, :, :], across, through)
 
     def push_squared(variance: Flat) -> Flat:
-        """sum_j (df_i/dh_j)^2 variance_j: what a unit does to itself, by itself and through its own activity, what the
-        other units and the layer below do to it.
-        """
-        before = substep.read(variance)
-        kept, looped, across, _ = loops()
-        total = jnp.einsum("cdu,du->cu", kept**2, before)
-        if cell.degree:
-            others = _weighted(across**2, cell.hear(cell.activity_variance(own, before)))
-            twice = 2 * (looped - kept) * kept  # the two ways of a unit to itself add up before they are squared
-            total = total + others + jnp.einsum("cdu,du->cu", twice, before)
+        total = _push_squared(cell, own, loops(), substep.read(variance))
         if lower is not None and below is not None:
             upward = jnp.einsum("gcu,ugk->cuk", c, theta[:, :, -below.size :])
             total = total + _weighted(upward**2, lower.cell.activity_variance(lower.read(at.h), lower.read(variance)))
         return substep.put(variance, total)
 
     return Linearised(substep.put(at.h, following), push, push_squared, CellRows(c, cell.heard_by_rows(u)), loops)
+
+
+def _push_squared(cell: Any, own: Array, loops: Loops, variance: Array) -> Float[Array, "components units"]:
+    """sum_j (df_i/dh_j)^2 variance_j within a layer: what a unit does to itself, by itself and through its own
+    activity, and what the other units do to it.
+    """
+    total = jnp.einsum("cdu,du->cu", loops.retention**2, variance)
+    if not cell.degree:
+        return total
+    others = _weighted(loops.across**2, cell.hear(cell.activity_variance(own, variance)))
+    # the two ways of a unit to itself add up before they are squared
+    twice = 2 * (loops.own - loops.retention) * loops.retention
+    return total + others + jnp.einsum("cdu,du->cu", twice, variance)
 
 
 def _weighted(weights: Float[Array, "components units fan"], heard: Array) -> Float[Array, "components units"]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +11,7 @@ import numpy as np
 POINTS = 0x110000
 CHARACTERS = POINTS - 0x800  # Unicode scalar values: all code points but the surrogates
 FIRST_CAPACITY = 32
+BLOCK = 1 << 20  # bytes of a file at a time
 NEVER_SEEN = 0  # the symbol that stands for all characters that have not come yet
 
 
@@ -22,10 +25,10 @@ class Octets:
     def symbols(self, units: np.ndarray) -> np.ndarray:
         return units.astype(np.int32)
 
-    def spelled(self, symbols: np.ndarray) -> str:
+    def spell(self, symbols: np.ndarray) -> str:
         return bytes(np.asarray(symbols, np.uint8)).decode("latin-1")
 
-    def described(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         return {"kind": self.kind}
 
 
@@ -50,10 +53,10 @@ class Known:
     def symbols(self, units: np.ndarray) -> np.ndarray:
         return self._table[units]
 
-    def spelled(self, symbols: np.ndarray) -> str:
+    def spell(self, symbols: np.ndarray) -> str:
         return "".join(self.characters[symbol] for symbol in symbols)
 
-    def described(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         return {"kind": self.kind, "characters": self.characters}
 
 
@@ -91,19 +94,50 @@ class Growing:
             self.capacity *= 2
         return symbol
 
-    def spelled(self, symbols: np.ndarray) -> str:
+    def spell(self, symbols: np.ndarray) -> str:
         known = "\ufffd" + self.characters
         return "".join(known[symbol] if symbol < len(known) else "\ufffd" for symbol in symbols)
 
-    def described(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         return {"kind": self.kind, "characters": self.characters, "capacity": self.capacity}
 
 
-def alphabet_of(described: dict[str, Any]) -> Octets | Known | Growing:
-    """An alphabet from what `described` said."""
+def alphabet_of(record: dict[str, Any]) -> Octets | Known | Growing:
+    """An alphabet from its record."""
     kinds: dict[str, Any] = {kind.kind: kind for kind in (Octets, Known, Growing)}
-    fields = {name: value for name, value in described.items() if name != "kind"}
-    return kinds[described["kind"]](**fields)
+    fields = {name: value for name, value in record.items() if name != "kind"}
+    return kinds[record["kind"]](**fields)
+
+
+def known_alphabet(path: str | Path) -> Known:
+    """The characters of a UTF-8 text file, in code point order; it is looked through block by block."""
+    seen, decoder = np.zeros(POINTS, bool), codecs.getincrementaldecoder("utf-8")()
+    with open(path, "rb") as file:
+        marked = file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8  # the mark is no character of the text
+        position = file.seek(len(codecs.BOM_UTF8) if marked else 0)
+        while block := file.read(BLOCK):
+            seen[_points(block, decoder, position, path)] = True
+            position += len(block)
+        _points(b"", decoder, position, path, last=True)
+    characters = "".join(map(chr, np.flatnonzero(seen)))
+    if len(characters) < 2:
+        raise ValueError(f"{path}: {len(characters)} different characters; at least two are needed")
+    return Known(characters)
+
+
+def _points(block: bytes, decoder: Any, position: int, path: str | Path, last: bool = False) -> np.ndarray:
+    """The code points of a block; what may be the beginning of a character waits in the decoder."""
+    units, waiting = np.frombuffer(block, np.uint8), decoder.getstate()[0]
+    if not waiting and (units < 0x80).all():
+        return units  # plain ASCII, many times faster
+    try:
+        text = decoder.decode(block, last)
+    except UnicodeDecodeError as error:
+        place = position - len(waiting) + error.start
+        raise ValueError(
+            f"{path}: not UTF-8 text (byte {place}); `--alphabet bytes`, or `nbt.streams.octets`, reads any file"
+        ) from None
+    return np.frombuffer(text.encode("utf-32-le"), np.uint32)
 
 
 def symbols_in(raw: bytes, alphabet: Octets | Known | Growing) -> np.ndarray:

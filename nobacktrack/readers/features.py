@@ -46,7 +46,7 @@ class Scale:
         """The number that lies so many deviations off the mean."""
         return self.mean + value * self.deviation
 
-    def described(self) -> list[float]:
+    def record(self) -> list[float]:
         return [self.count, self.mean, self.squares]
 
 
@@ -106,20 +106,21 @@ class Features:
                 self.numbers[name] = self.used, Scale()
             self.used += 1
 
-    def described(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         return {
             "capacity": self.capacity,
             "used": self.used,
-            "numbers": [[name, place, scale.described()] for name, (place, scale) in self.numbers.items()],
+            "numbers": [[name, place, scale.record()] for name, (place, scale) in self.numbers.items()],
             "words": [[name, list(places.items())] for name, places in self.words.items()],
         }
 
     @classmethod
-    def made(cls, described: Mapping[str, Any]) -> Features:
+    def of(cls, record: Mapping[str, Any]) -> Features:
+        """Features from their record."""
         features = cls()
-        features.capacity, features.used = described["capacity"], described["used"]
-        features.numbers = {name: (place, Scale(*scale)) for name, place, scale in described["numbers"]}
-        features.words = {name: dict(map(tuple, places)) for name, places in described["words"]}
+        features.capacity, features.used = record["capacity"], record["used"]
+        features.numbers = {name: (place, Scale(*scale)) for name, place, scale in record["numbers"]}
+        features.words = {name: dict(map(tuple, places)) for name, places in record["words"]}
         return features
 
 
@@ -140,7 +141,7 @@ class Classes:
             self.capacity *= 2
         return place, True
 
-    def described(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         return {"labels": list(self.places), "capacity": self.capacity}
 
 

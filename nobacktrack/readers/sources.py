@@ -16,18 +16,19 @@ PATIENCE = 0.25  # seconds
 MOST_IN_A_PIPE = 1 << 20  # bytes: more than this is still being written
 
 
-class Source:
-    """A file, or standard input by the name `-`."""
+class ByteSource:
+    """A file, or standard input by the name `-`, from byte `start` on; `follows` is the stream that was read so far, if
+    it had another name.
+    """
 
-    def __init__(self, name: str, start: int = 0):
+    def __init__(self, name: str, start: int = 0, follows: str | None = None):
         self.name = "standard input" if name == "-" else name
         self._file: BinaryIO = sys.stdin.buffer if name == "-" else _opened(Path(name))
         self.seekable = name != "-" and self._file.seekable()
         self.terminal = name == "-" and self._file.isatty()
         if self.seekable:
             self.size = os.fstat(self._file.fileno()).st_size
-            if start > self.size:
-                raise ValueError(f"{name}: {self.size} bytes, but {start} were read already: is it another file?")
+            _expect_more(name, self.size, start, follows)
             self._file.seek(start)
         else:
             self.size = None
@@ -57,6 +58,20 @@ class Source:
     def _waits(self, seconds: float) -> bool:
         """Whether there is something to read, or the end, within so many seconds."""
         return self.seekable or bool(select.select([self._file.fileno()], [], [], seconds)[0])
+
+
+def _expect_more(name: str, size: int, start: int, follows: str | None) -> None:
+    """Refuse a file that cannot be the rest of what was read so far."""
+    if start and follows == "-":
+        raise ValueError(
+            f"{name}: {start} bytes of standard input were read so far; --from-start reads this file from its beginning"
+        )
+    if start > size:
+        before = f" of {follows}" if follows else ""
+        raise ValueError(
+            f"{name}: {size} bytes, but {start}{before} were read already: is it another file? --from-start reads it "
+            "from its beginning"
+        )
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -11,14 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..choices import Cell, cell_of, estimator_of, update_of
 from ..errors import BadItem
 from ..growth import enlarge, with_symbol, without_symbols
 from ..learner import Learner
 from ..live import Live
+from ..means import Means
 from ..protocol import State
 from .features import Classes, Features, Scale
-from .tally import Tally, frequencies_nats, norm_of
+from .names import cell_of, estimator_of, update_of
+from .notes import TableNotes
+from .tally import Tally, frequencies_nats, norm_of, or_none
 
 TASKS = ("regression", "classification")
 
@@ -43,21 +45,21 @@ class TableReader:
     predicts, then learns; `predict` changes nothing.
     """
 
-    def __init__(self, task: str, parts: Parts = DEFAULT):
+    def __init__(self, task: str, parts: Parts = DEFAULT, *, engine: str = "auto"):
         if task not in TASKS:
             raise ValueError(f"task must be one of {', '.join(TASKS)}, not {task!r}")
-        self.task, self.parts = task, parts
+        self.task, self.parts, self._engine = task, parts, engine
         self.features, self.scale, self.classes = Features(), Scale(), Classes()
         self.live: Live | None = None
         self.count_anew()
         self.measuring, self.gradient_norm = False, math.nan  # whether to look at the gradient of the next target
-        self.tell: Callable[[Any, Any], None] | None = None  # told what was expected, before the target, and the target
+        self.on_prediction: Callable[[Any, Any], None] | None = None  # is given what was expected, and the target
 
     def count_anew(self) -> None:
         """Forget how well it has predicted."""
         self.tally, self.counts = Tally(), {}
-        self.off, self.off_mean, self.right = 0.0, 0.0, 0  # squared errors, those of the mean, right labels
-        self.scored = 0  # targets of which something was expected: all but the first number
+        self.errors = Means()  # squares of errors in the target's unit, or 1 for a wrong label
+        self.baseline_errors = Means()  # the same of the mean so far
 
     def predict(self, row: Mapping[Any, Any]) -> Any:
         """The number that is expected with a row, or the probability of each label."""
@@ -69,26 +71,26 @@ class TableReader:
         """Take in a row and its target, if it has one: the loss, in nats. `ahead`: the target comes before the row,
         as that of the row before.
         """
-        y = label = self._checked(y)
+        y = label = self._check_target(y)
         grown = self.features.learn(row)
         x = self.features.vector(row)
         used = len(self.classes.places)  # a label that is new could not be expected
         if y is not None and self.task == "classification":
             y = self._symbol(y)
         self._fit(grown)
-        live = self._begun()
+        live = self._running()
         if not ahead:
             live.advance(x)
-        self._told(label, used)
-        loss = math.nan if y is None else self._observed(y, used)
+        self._report(label, used)
+        loss = math.nan if y is None else self._observe(y, used)
         if ahead:
             live.advance(x)
-        self.tally.add_one(loss)
+        self.tally.losses.add_one(loss)
         return loss
 
     def evaluate(self, row: Mapping[Any, Any], y: Any = None, *, ahead: bool = False) -> float:
         """The same without learning: the state of the network goes on, nothing else."""
-        live, y, used = self._begun(), self._checked(y), len(self.classes.places)
+        live, y, used = self._running(), self._check_target(y), len(self.classes.places)
         label = y
         if y is not None and self.task == "classification":
             if y not in self.classes.places:
@@ -97,39 +99,39 @@ class TableReader:
         x = self.features.vector(row)
         if not ahead:
             live.advance(x)
-        self._told(label, used)
-        loss = math.nan if y is None else self._scored(live.predict(), y, used)
+        self._report(label, used)
+        loss = math.nan if y is None else self._score(live.predict(), y, used)
         if ahead:
             live.advance(x)
-        self.tally.add_one(loss)
+        self.tally.losses.add_one(loss)
         return loss
 
     def expected(self) -> Any:
         """What is expected of the target that comes next, all rows being taken in."""
-        return self._meaning(self._begun().predict(), len(self.classes.places))
+        return self._meaning(self._running().predict(), len(self.classes.places))
 
-    def _told(self, y: Any, used: int) -> None:
-        if self.tell is not None:
+    def _report(self, y: Any, used: int) -> None:
+        if self.on_prediction is not None:
             nothing = self.task == "regression" and not self.scale.count
-            self.tell(None if nothing else self._meaning(self._begun().predict(), used), y)
+            self.on_prediction(None if nothing else self._meaning(self._running().predict(), used), y)
 
-    def _scored(self, y_hat: np.ndarray, y: Any, used: int) -> float:
+    def _score(self, y_hat: np.ndarray, y: Any, used: int) -> float:
         """Count a prediction, `used` labels being known: its loss."""
         if self.task == "classification":
-            self.right += bool(used) and int(np.argmax(y_hat[:used])) == y
+            right = bool(used) and int(np.argmax(y_hat[:used])) == y
+            self.errors.add_one(float(not right))
             self.counts[y] = self.counts.get(y, 0) + 1
             peak = float(np.max(y_hat))
             return peak + math.log(float(np.sum(np.exp(np.asarray(y_hat, float) - peak)))) - float(y_hat[y])
-        if self.scale.count:
-            self.scored += 1
-            self.off += (self.scale.out(float(y_hat[0])) - y) ** 2
-            self.off_mean += (self.scale.mean - y) ** 2
+        if self.scale.count:  # of the first number nothing is expected
+            self.errors.add_one((self.scale.out(float(y_hat[0])) - y) ** 2)
+            self.baseline_errors.add_one((self.scale.mean - y) ** 2)
         return (self.scale.within(y) - float(y_hat[0])) ** 2 / 2 + math.log(2 * math.pi) / 2
 
-    def _observed(self, y: Any, used: int) -> float:
+    def _observe(self, y: Any, used: int) -> float:
         """Score, count, learn."""
-        live = self._begun()
-        self._scored(live.predict(), y, used)
+        live = self._running()
+        self._score(live.predict(), y, used)
         if self.task == "regression":
             self.scale.add(y)
             y = np.array([self.scale.within(y)])
@@ -137,7 +139,7 @@ class TableReader:
             self.measuring, self.gradient_norm = False, norm_of(self.learner.gradient(live.state, y))
         return live.observe(y)
 
-    def _checked(self, y: Any) -> Any:
+    def _check_target(self, y: Any) -> Any:
         """A target, None where there is none."""
         if y is None:
             return None
@@ -160,7 +162,7 @@ class TableReader:
             if self.classes.capacity > learner.system.symbols:
                 learner, state = enlarge(learner, state, symbols=self.classes.capacity)
                 state = without_symbols(state, symbol)
-            self.live = Live(learner, with_symbol(state, symbol, like=None))
+            self.live = self._start(learner, with_symbol(state, symbol, like=None))
         return symbol
 
     def _fit(self, grown: bool) -> None:
@@ -168,18 +170,19 @@ class TableReader:
         if self.live is None:
             self.live = self._first()
         elif grown:
-            self.live = Live(*enlarge(self.learner, self.live.state, inputs=self.features.capacity))
+            self.live = self._start(*enlarge(self.learner, self.live.state, inputs=self.features.capacity))
 
     def _first(self) -> Live:
         ends = {"symbols": self.classes.capacity} if self.task == "classification" else {"outputs": 1}
-        if self.parts.cell not in list(Cell):
-            raise ValueError(f"cell must be one of {', '.join(Cell)}, not {self.parts.cell!r}")
-        system = cell_of(Cell(self.parts.cell), self.parts.units, inputs=self.features.capacity, **ends)
+        system = cell_of(self.parts.cell, self.parts.units, inputs=self.features.capacity, **ends)
         learner = Learner(system, estimator_of(self.parts.estimator), update_of(self.parts.update))
         state = learner.init(self.parts.seed)
         if self.task == "classification":
             state = without_symbols(state, max(1, len(self.classes.places)))
-        return Live(learner, state)
+        return self._start(learner, state)
+
+    def _start(self, learner: Learner, state: State) -> Live:
+        return Live(learner, state, engine=self._engine, strict=True)
 
     def _meaning(self, y_hat: np.ndarray, used: int) -> Any:
         """A number, or the probabilities of the first `used` labels."""
@@ -194,56 +197,58 @@ class TableReader:
 
     @property
     def learner(self) -> Learner:
-        return self._begun().learner  # type: ignore[return-value]
+        return self._running().learner  # type: ignore[return-value]
 
     @property
     def state(self) -> State:
         """All that the learner knows."""
-        return self._begun().state
+        return self._running().state
 
-    def _begun(self) -> Live:
+    def _running(self) -> Live:
         if self.live is None:
             raise ValueError("no row has come yet: there is nothing to save")
         return self.live
 
-    def notes(self) -> dict[str, Any]:
+    def notes(self) -> TableNotes:
         """What a checkpoint keeps beside the state, for another reader to go on."""
-        return {
-            "reads": "table",
-            "task": self.task,
-            "parts": self.parts._asdict(),
-            "features": self.features.described(),
-            "scale": self.scale.described(),
-            "classes": self.classes.described(),
-            "counts": list(self.counts.items()),
-            "score": [self.off, self.off_mean, self.right, self.scored],
-            "tally": self.tally.described(),
-        }
+        return TableNotes(
+            self.task,
+            self.parts._asdict(),
+            self.features.record(),
+            self.scale.record(),
+            self.classes.record(),
+            [list(pair) for pair in self.counts.items()],
+            self.errors.record(),
+            self.baseline_errors.record(),
+            self.tally.record(),
+        )
 
     @classmethod
-    def made(cls, learner: Learner, state: State, notes: Mapping[str, Any]) -> TableReader:
+    def resume(cls, learner: Learner, state: State, notes: TableNotes, *, engine: str = "auto") -> TableReader:
         """A reader that goes on from a checkpoint."""
-        reader = cls(notes["task"], Parts(**notes["parts"]))
-        reader.features = Features.made(notes["features"])
-        reader.scale, reader.classes = Scale(*notes["scale"]), Classes(**notes["classes"])
-        reader.counts = dict(notes["counts"])
-        reader.tally = Tally(**notes["tally"])
-        reader.off, reader.off_mean, reader.right, *scored = notes["score"]
-        reader.scored = scored[0] if scored else reader.tally.targets  # as files had it before
-        reader.live = Live(learner, state)
+        reader = cls(notes.task, Parts(**notes.parts), engine=engine)
+        reader.features = Features.of(notes.features)
+        reader.scale, reader.classes = Scale(*notes.scale), Classes(**notes.classes)
+        reader.counts = dict(map(tuple, notes.counts))
+        reader.tally = Tally(**notes.tally)
+        reader.errors, reader.baseline_errors = Means(**notes.errors), Means(**notes.baseline_errors)
+        reader.live = reader._start(learner, state)
         return reader
 
     def score(self) -> dict[str, float | None]:
-        """How well it predicts so far, beside the mean so far, or the frequencies of labels."""
-        found: dict[str, float | None] = {"loss": _said(self.tally.mean), "recent_loss": _said(self.tally.lately)}
+        """How well it predicts so far and of late, in the target's unit, beside the mean so far, or as the share of
+        right labels, beside their frequencies; then the loss, in nats.
+        """
+        losses = {"loss": or_none(self.tally.losses.mean), "recent_loss": or_none(self.tally.losses.recent)}
         if self.task == "regression":
-            scored = max(self.scored, 1)
-            return found | {"rmse": math.sqrt(self.off / scored), "baseline_rmse": math.sqrt(self.off_mean / scored)}
+            means = self.errors.mean, self.errors.recent, self.baseline_errors.mean
+            roots = [or_none(math.sqrt(mean)) for mean in means]
+            return dict(zip(("rmse", "recent_rmse", "baseline_rmse"), roots, strict=True)) | losses
         counts, targets = np.array([0, *self.counts.values()]), max(self.tally.targets, 1)
-        most = float(counts.max() / targets)
-        baseline = {"baseline_loss": _said(frequencies_nats(counts[1:])), "baseline_accuracy": most}
-        return found | {"accuracy": self.right / targets} | baseline
-
-
-def _said(value: float) -> float | None:
-    return None if math.isnan(value) else value
+        return {
+            "accuracy": or_none(1 - self.errors.mean),
+            "recent_accuracy": or_none(1 - self.errors.recent),
+            "baseline_accuracy": float(counts.max() / targets),
+            **losses,
+            "baseline_loss": or_none(frequencies_nats(counts[1:])),
+        }

@@ -9,45 +9,29 @@ import jax
 import numpy as np
 from scipy.special import gammaln
 
+from ..means import Means
 from ..protocol import NATS_PER_BIT
 
-PACE = 1e-4  # recent: the last ten thousand items or so
 MOST_SKIPS = 5  # that are told of; the others are counted
 
 
 class Tally:
-    """Sums of a run, kept in its checkpoint: they go on where it goes on."""
+    """The losses of a run and what it skipped, kept in its checkpoint: they go on where it goes on."""
 
-    def __init__(self, **kept: float):
-        self.items = int(kept.get("items", 0))
-        self.targets = int(kept.get("targets", 0))
-        self.loss = float(kept.get("loss", 0.0))  # nats
-        self.recent = float(kept.get("recent", 0.0))
-        self.weight = float(kept.get("weight", 0.0))
-        self.skipped = int(kept.get("skipped", 0))
+    def __init__(self, losses: dict[str, Any] | None = None, skipped: int = 0):
+        self.losses = Means(**(losses or {}))  # nats
+        self.skipped = skipped
         self.skips: list[str] = []  # where the first ones were, and why; of this run alone
 
-    def add(self, losses: np.ndarray) -> None:
-        """Take in the losses of some items, NaN where there was no target."""
-        self.items += len(losses)
-        losses = np.asarray(losses, float)[~np.isnan(losses)]
-        if not len(losses):
-            return
-        self.targets += len(losses)
-        self.loss += float(losses.sum())
-        keep = (1 - PACE) ** np.arange(len(losses) - 1, -1, -1)
-        faded = (1 - PACE) ** len(losses)
-        self.recent = faded * self.recent + float(PACE * (keep @ losses))
-        self.weight = faded * self.weight + float(PACE * keep.sum())
+    @property
+    def items(self) -> int:
+        """Characters or rows that came."""
+        return self.losses.items
 
-    def add_one(self, loss: float) -> None:
-        """The same for one item, in a microsecond."""
-        self.items += 1
-        if loss == loss:
-            self.targets += 1
-            self.loss += loss
-            self.recent += PACE * (loss - self.recent)
-            self.weight += PACE * (1 - self.weight)
+    @property
+    def targets(self) -> int:
+        """Those of them that had a target."""
+        return self.losses.targets
 
     def skip(self, why: str) -> None:
         """Something bad was left out."""
@@ -55,18 +39,9 @@ class Tally:
         if len(self.skips) < MOST_SKIPS:
             self.skips.append(why)
 
-    @property
-    def mean(self) -> float:
-        """Nats a target, since the beginning."""
-        return self.loss / self.targets if self.targets else math.nan
-
-    @property
-    def lately(self) -> float:
-        """Nats a target, of the last ten thousand or so."""
-        return self.recent / self.weight if self.weight else math.nan
-
-    def described(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "skips"}
+    def record(self) -> dict[str, Any]:
+        """What makes the same tally again."""
+        return {"losses": self.losses.record(), "skipped": self.skipped}
 
 
 def frequencies_nats(counts: np.ndarray) -> float:
@@ -86,4 +61,9 @@ def norm_of(tree: Any) -> float:
 
 def in_bits(nats: float) -> float | None:
     """Nats in bits, None where there is nothing to say."""
-    return None if math.isnan(nats) else nats / NATS_PER_BIT
+    return or_none(nats / NATS_PER_BIT)
+
+
+def or_none(value: float) -> float | None:
+    """A number, None in the place of NaN."""
+    return None if math.isnan(value) else value

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from ..engines import begin
-from ..errors import BadItem
+from ..errors import BadItem, Divergence
 from ..estimators import Immediate
 from ..growth import enlarge, with_symbol, without_symbols
 from ..learner import Learner
 from ..protocol import NATS_PER_BIT, State
 from ..streams.items import Series
 from ..updates import Frozen
-from .alphabets import NEVER_SEEN, Growing, Known, Octets
+from .alphabets import NEVER_SEEN, Growing, Known, Octets, alphabet_of
+from .notes import TextNotes
 from .tally import Tally, frequencies_nats, in_bits, norm_of
 
 BAD_BYTES = range(0xDC80, 0xDD00)  # as Python's "surrogateescape" has them
@@ -27,7 +28,7 @@ class TextReader:
     """A learner, its alphabet, and where it is in a stream of bytes.
 
     A character that has not come before costs what the learner gives to "never seen", and the bits that say which
-    one it is; from then on it has a symbol of its own.
+    one it is; from then on it has a symbol of its own. With `learning=False` the text is only predicted.
     """
 
     begun = True  # there is a state to save
@@ -41,24 +42,35 @@ class TextReader:
         engine: str = "auto",
         learning: bool = True,
         skip_bad: bool = False,
-        notes: dict[str, Any] | None = None,
     ):
-        notes = (notes or {}) if learning else {}  # an evaluation counts from the beginning of its stream
         self.alphabet, self.learning, self.skip_bad = alphabet, learning, skip_bad
         self.measuring, self.gradient_norm = False, math.nan  # whether to look at the gradient of the next target
-        self.tally = Tally(**notes.get("tally", {}))
-        self.position = int(notes.get("position", 0))  # bytes that were learned from
-        self.rest = bytes.fromhex(notes.get("rest", ""))  # the beginning of a character
-        self.counts = np.array(notes.get("counts", [0] * alphabet.capacity), np.int64)
-        self.learner, self._engine = (learner if learning else _fixed(learner)), engine
+        self.tally, self.position, self.rest = Tally(), 0, b""
+        self.counts = np.zeros(alphabet.capacity, np.int64)
         self.trained = learner  # as it was given
-        state = state if learning else _fixed_state(self.learner, state)
+        self.learner, self._engine = (learner, engine) if learning else (_frozen(learner), "jax")
+        state = state if learning else _frozen_state(self.learner, state)
         if isinstance(alphabet, Growing) and state.steps == 0:
             state = without_symbols(state, alphabet.used)
         self._start(state)
 
+    @classmethod
+    def resume(cls, learner: Learner, state: State, notes: TextNotes, **options: Any) -> TextReader:
+        """A reader that goes on from a checkpoint; one that only predicts counts from the beginning of its stream."""
+        reader = cls(learner, state, alphabet_of(notes.alphabet), **options)
+        if reader.learning:
+            reader.tally, reader.position = Tally(**notes.tally), notes.position
+            reader.rest, reader.counts = bytes.fromhex(notes.rest), np.array(notes.counts, np.int64)
+        return reader
+
+    def notes(self) -> TextNotes:
+        """What a checkpoint keeps beside the state, for another reader to go on."""
+        return TextNotes(
+            self.alphabet.record(), self.position, self.rest.hex(), self.counts.tolist(), self.tally.record()
+        )
+
     def _start(self, state: State) -> None:
-        self.session = begin(self.learner, state, self._engine if self.learning else "jax", strict=True)
+        self.session = begin(self.learner, state, self._engine, strict=True)
 
     @property
     def unit(self) -> str:
@@ -76,22 +88,11 @@ class TextReader:
         """All that the learner knows."""
         return self.session.state()
 
-    def notes(self) -> dict[str, Any]:
-        """What a checkpoint keeps beside the state, for another reader to go on."""
-        return {
-            "reads": "text",
-            "alphabet": self.alphabet.described(),
-            "tally": self.tally.described(),
-            "position": self.position,
-            "rest": self.rest.hex(),
-            "counts": self.counts.tolist(),
-        }
-
     def score(self) -> dict[str, float | None]:
         """Bits a character on the whole and of late, and of what knows frequencies alone."""
         return {
-            "bits": in_bits(self.tally.mean),
-            "recent_bits": in_bits(self.tally.lately),
+            "bits": in_bits(self.tally.losses.mean),
+            "recent_bits": in_bits(self.tally.losses.recent),
             "baseline_bits": in_bits(frequencies_nats(self.counts[self.counts > 0])),
         }
 
@@ -105,10 +106,10 @@ class TextReader:
             while len(units):
                 symbols = self.alphabet.symbols(units)
                 strange = np.flatnonzero(symbols < 0)
-                known = int(strange[0]) if len(strange) else self._ready(len(units), last)
-                losses.append(self._learned(symbols[:known], units[:known]))
+                known = int(strange[0]) if len(strange) else self._whole_portions(len(units), last)
+                losses.append(self._learn(symbols[:known], units[:known]))
                 if len(strange):
-                    losses.append(self._met(int(units[known])))
+                    losses.append(self._handle_strange(int(units[known])))
                 units = units[known + 1 :] if len(strange) else units[:0]
         finally:
             self.rest = raw[self.position - start :]
@@ -129,24 +130,37 @@ class TextReader:
         text, _ = codecs.utf_8_decode(raw, "surrogateescape", last)
         return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
-    def _ready(self, count: int, last: bool) -> int:
-        """How many of the characters that came may be learned from now: the reference engine takes whole portions, the
-        same ones wherever the stream was cut, since a step alone is compiled in another way than one in a loop.
+    def _whole_portions(self, count: int, last: bool) -> int:
+        """How many of the characters that came may be learned from now: an engine that compiles for some lengths takes
+        whole portions, the same ones wherever the stream was cut, since a step alone is compiled in another way than
+        one in a loop.
         """
         lengths = self.session.lengths
         return count if last or not lengths else count - count % lengths[-2]
 
-    def _learned(self, symbols: np.ndarray, units: np.ndarray) -> np.ndarray:
+    def _learn(self, symbols: np.ndarray, units: np.ndarray) -> np.ndarray:
         if not len(symbols):
             return np.zeros(0)
         if self.measuring:
             self.measuring, self.gradient_norm = False, norm_of(self.learner.gradient(self.state, symbols[0]))
-        parts = _cut(symbols, self.session.lengths) if self.session.lengths else [symbols]
-        losses = np.concatenate([self.session.take(Series(part)) for part in parts])
+        losses, at = [], 0
+        for length in _cut(len(symbols), self.session.lengths):
+            losses.append(self._take(symbols[at : at + length], units[at : at + length]))
+            at += length
+        return np.concatenate(losses)
+
+    def _take(self, symbols: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """Learn from symbols; what was learned before a divergence counts."""
+        try:
+            losses = self.session.take(Series(symbols))
+        except Divergence as error:
+            good = len(error.losses)
+            self._count(error.losses, symbols[:good], units[:good])
+            raise
         self._count(losses, symbols, units)
         return losses
 
-    def _met(self, unit: int) -> np.ndarray:
+    def _handle_strange(self, unit: int) -> np.ndarray:
         """A character that has no symbol, a bad byte, or the mark before some texts."""
         if unit == BYTE_ORDER_MARK and self.position == 0:
             self.position += len(chr(unit).encode())
@@ -159,10 +173,17 @@ class TextReader:
             self._refuse(f"{chr(unit)!r} is not in the {kind}", len(chr(unit).encode()))
             return np.zeros(0)
         name = self.alphabet.name_bits() * NATS_PER_BIT
-        if not self.learning:
-            losses = self.session.take(Series(np.array([NEVER_SEEN], np.int32))) + name
-            self._count(losses, np.array([NEVER_SEEN]), np.array([unit]))
-            return losses
+        losses, symbol = self._meet(unit) if self.learning else self._pass_by()
+        self._count(losses + name, np.array([symbol]), np.array([unit]))
+        return losses + name
+
+    def _pass_by(self) -> tuple[np.ndarray, int]:
+        """A character never seen, where nothing is learned."""
+        return self.session.take(Series(np.array([NEVER_SEEN], np.int32))), NEVER_SEEN
+
+    def _meet(self, unit: int) -> tuple[np.ndarray, int]:
+        """A character never seen gets a symbol, and the network room for it."""
+        assert isinstance(self.alphabet, Growing)
         loss = self.session.observe(NEVER_SEEN)
         state, symbol = self.state, self.alphabet.add(unit)
         if self.alphabet.capacity > len(self.counts):
@@ -171,14 +192,12 @@ class TextReader:
             self.counts = np.pad(self.counts, (0, self.alphabet.capacity - len(self.counts)))
         self._start(with_symbol(state, symbol, like=NEVER_SEEN))
         self.session.advance(symbol)
-        losses = np.array([loss + name])
-        self._count(losses, np.array([symbol]), np.array([unit]))
-        return losses
+        return np.array([loss]), symbol
 
     def _count(self, losses: np.ndarray, symbols: np.ndarray, units: np.ndarray) -> None:
-        self.tally.add(losses)
+        self.tally.losses.add(losses)
         self.counts += np.bincount(symbols, minlength=len(self.counts))
-        self.position += int(_lengths(units).sum()) if self.alphabet.text else len(units)
+        self.position += int(_utf8_lengths(units).sum()) if self.alphabet.text else len(units)
 
     def _refuse(self, message: str, length: int) -> None:
         """Skip so many bytes, if that was allowed."""
@@ -188,26 +207,27 @@ class TextReader:
         self.position += length
 
 
-def _lengths(points: np.ndarray) -> np.ndarray:
+def _utf8_lengths(points: np.ndarray) -> np.ndarray:
     """Bytes of each character in UTF-8."""
     return 1 + (points > 0x7F) + (points > 0x7FF) + (points > 0xFFFF)
 
 
-def _cut(symbols: np.ndarray, lengths: tuple[int, ...]) -> list[np.ndarray]:
-    """A chunk in parts of some lengths, the longest first."""
-    parts, start = [], 0
-    for size in lengths:
-        count = (len(symbols) - start) // size
-        parts += [symbols[start + i * size : start + (i + 1) * size] for i in range(count)]
-        start += count * size
+def _cut(count: int, lengths: tuple[int, ...]) -> list[int]:
+    """So many items in parts of some lengths, the longest first; in one part where any length will do."""
+    if not lengths:
+        return [count]
+    parts = []
+    for length in lengths:
+        parts += [length] * (count // length)
+        count %= length
     return parts
 
 
-def _fixed(learner: Learner) -> Learner:
+def _frozen(learner: Learner) -> Learner:
     """The same system, without learning: nothing is carried and nothing moves."""
     return Learner(learner.system, Immediate(), Frozen())
 
 
-def _fixed_state(learner: Learner, state: State) -> State:
+def _frozen_state(learner: Learner, state: State) -> State:
     fresh = learner.init(0, dtype=np.asarray(state.h).dtype)
     return fresh._replace(params=state.params, h=state.h, t=state.t, key=state.key)

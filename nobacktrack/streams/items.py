@@ -49,14 +49,14 @@ RESET = _Reset()
 
 
 def as_chunk(stream: Any) -> Chunk | None:
-    """The stream as one chunk if it is made of arrays, None if it is an iterator."""
+    """The stream as one chunk if it is made of arrays, None if it is an iterator, or a list of pairs or of nothing."""
     if isinstance(stream, (Series, Pairs)):
         return stream
     if isinstance(stream, (np.ndarray, jax.Array)):
         return Series(stream)
     if isinstance(stream, tuple) and 2 <= len(stream) <= 4:
         return Pairs(*(np.asarray(part) if isinstance(part, list) else part for part in stream))
-    if isinstance(stream, list) and not any(isinstance(item, tuple) or item is RESET for item in stream):
+    if isinstance(stream, list) and stream and not any(isinstance(item, tuple) or item is RESET for item in stream):
         return Series(np.asarray(stream))
     if isinstance(stream, (str, bytes, dict)) or not isinstance(stream, Iterable):
         raise ValueError(f"stream: expected an array, a pair of arrays or an iterator, not {type(stream).__name__}")

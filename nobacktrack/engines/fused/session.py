@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...learner import AbstractLearner, Learner
+from ...learner import Learner
 from ...protocol import State
 from ...streams.items import Chunk, Pairs, has_target, size
+from ...verbs import AbstractLearner
 from ..session import Session
 from . import ahead, support
 from .codes import Readout, Verb

@@ -23,7 +23,7 @@ MUSIC_FILE = 100_000  # characters, gone through again and again
 OUR_DECAY = 0.1
 
 
-class Source(NamedTuple):
+class FigureStream(NamedTuple):
     """A stream: `read(length, data)` gives its first characters and their alphabet; `once`, where the file ends."""
 
     name: str
@@ -48,7 +48,7 @@ class Figure(NamedTuple):
 
     name: str
     title: str
-    source: Source
+    source: FigureStream
     methods: tuple[Method, ...]
 
 
@@ -68,10 +68,10 @@ def _shakespeare(length: int, data: Path | None) -> tuple[np.ndarray, str]:
     return streams.cycle(symbols, length), alphabet
 
 
-MUSIC = Source(
+MUSIC = FigureStream(
     "music", "SynthMusic-1", 17, _music, {"entropy": streams.music_entropy()}, contexts=(8,), once=MUSIC_FILE
 )
-ANBN = Source(
+ANBN = FigureStream(
     "anbn",
     "a^n b^n, n in [1; 32]",
     3,
@@ -82,11 +82,11 @@ ANBN = Source(
     },
     contexts=(6, 64),
 )
-SHAKESPEARE = Source("shakespeare", "Shakespeare's works", 93, _shakespeare, {}, contexts=(6,), once=5_662_716)
+SHAKESPEARE = FigureStream("shakespeare", "Shakespeare's works", 93, _shakespeare, {}, contexts=(6,), once=5_662_716)
 SOURCES = {source.name: source for source in (MUSIC, ANBN, SHAKESPEARE)}
 
 
-def _system(source: Source, leaky: bool) -> Any:
+def _system(source: FigureStream, leaky: bool) -> Any:
     return (nbt.LeakyRNN if leaky else nbt.RNN)(units=UNITS, symbols=source.symbols)
 
 
@@ -121,59 +121,56 @@ def _bptt(system: Any) -> Method:
     return Method(f"BPTT({DEPTH})", learner)
 
 
-def _figures() -> tuple[Figure, ...]:
-    music, text = _system(MUSIC, leaky=False), _system(SHAKESPEARE, leaky=False)
-    leaky, plain = _system(ANBN, leaky=True), _system(ANBN, leaky=False)
-    ours: dict[str, Any] = {"decay": OUR_DECAY, "ours": True}
-    unscaled = nbt.NoBackTrack(norms=nbt.Unscaled())
+_OURS: dict[str, Any] = {"decay": OUR_DECAY, "ours": True}
+
+
+def _on_music() -> tuple[Figure, ...]:
+    system = _system(MUSIC, leaky=False)
+    exact = _kalman(system, "RTRL", nbt.RTRL())
     return (
         Figure(
             "fig1",
             "Euclidean NoBackTrack, rate 1/√t",
             MUSIC,
-            (*_euclidean(music, 1.0), *_euclidean(music, 3.0, (1, 10), ", 3/√t", ours=True)),
+            (*_euclidean(system, 1.0), *_euclidean(system, 3.0, (1, 10), ", 3/√t", ours=True)),
         ),
-        Figure("fig2", "Euclidean NoBackTrack, rate 0.03/√t", MUSIC, (*_euclidean(music, 0.03), _held(music, 0.03))),
-        Figure(
-            "fig3",
-            "Kalman NoBackTrack",
-            MUSIC,
-            (*_ranks(music), _kalman(music, "RTRL", nbt.RTRL()), *_ranks(music, (1, 10), **ours)),
-        ),
+        Figure("fig2", "Euclidean NoBackTrack, rate 0.03/√t", MUSIC, (*_euclidean(system, 0.03), _held(system, 0.03))),
+        Figure("fig3", "Kalman NoBackTrack", MUSIC, (*_ranks(system), exact, *_ranks(system, (1, 10), **_OURS))),
         Figure(
             "fig4",
             "Kalman NoBackTrack and truncated BPTT",
             MUSIC,
-            (*_ranks(music), *_euclidean(music, 1.0, ()), _bptt(music), *_ranks(music, (1, 10), **ours)),
-        ),
-        Figure(
-            "fig5",
-            "Kalman NoBackTrack and truncated BPTT, leaky RNN",
-            ANBN,
-            (
-                *_ranks(leaky),
-                *_euclidean(leaky, 1.0, ()),
-                _bptt(leaky),
-                _kalman(leaky, "RTRL", nbt.RTRL(), ours=True),
-                *_ranks(leaky, (1, 10), **ours),
-                _kalman(leaky, "RTRL", nbt.RTRL(), **ours),
-                _kalman(leaky, "not rescaled, rank 1", unscaled, **ours),
-                _kalman(plain, "not leaky, RTRL", nbt.RTRL(), **ours),
-            ),
-        ),
-        Figure(
-            "fig6",
-            "Kalman NoBackTrack and truncated BPTT",
-            SHAKESPEARE,
-            (*_ranks(text), *_euclidean(text, 1.0, ()), _bptt(text), *_ranks(text, (1,), **ours)),
+            (*_ranks(system), *_euclidean(system, 1.0, ()), _bptt(system), *_ranks(system, (1, 10), **_OURS)),
         ),
     )
 
 
-FIGURES = {figure.name: figure for figure in _figures()}
+def _on_anbn() -> Figure:
+    leaky, plain = _system(ANBN, leaky=True), _system(ANBN, leaky=False)
+    unscaled = nbt.NoBackTrack(norms=nbt.Unscaled())
+    methods = (
+        *_ranks(leaky),
+        *_euclidean(leaky, 1.0, ()),
+        _bptt(leaky),
+        _kalman(leaky, "RTRL", nbt.RTRL(), ours=True),
+        *_ranks(leaky, (1, 10), **_OURS),
+        _kalman(leaky, "RTRL", nbt.RTRL(), **_OURS),
+        _kalman(leaky, "not rescaled, rank 1", unscaled, **_OURS),
+        _kalman(plain, "not leaky, RTRL", nbt.RTRL(), **_OURS),
+    )
+    return Figure("fig5", "Kalman NoBackTrack and truncated BPTT, leaky RNN", ANBN, methods)
 
 
-def learners_on(source: Source) -> list[nbt.Learner]:
+def _on_text() -> Figure:
+    system = _system(SHAKESPEARE, leaky=False)
+    methods = (*_ranks(system), *_euclidean(system, 1.0, ()), _bptt(system), *_ranks(system, (1,), **_OURS))
+    return Figure("fig6", "Kalman NoBackTrack and truncated BPTT", SHAKESPEARE, methods)
+
+
+FIGURES = {figure.name: figure for figure in (*_on_music(), _on_anbn(), _on_text())}
+
+
+def learners_on(source: FigureStream) -> list[nbt.Learner]:
     """The learners of all figures on a stream, each once."""
     found = {
         repr(m.learner): m.learner for figure in FIGURES.values() if figure.source is source for m in figure.methods

@@ -19,7 +19,7 @@ import nobacktrack as nbt
 from nobacktrack import files
 from nobacktrack.engines import begin
 from nobacktrack.experiments import bench
-from nobacktrack.experiments.paper.figures import Source, learners_on
+from nobacktrack.experiments.paper.figures import FigureStream, learners_on
 from nobacktrack.streams.items import Series
 
 FORMAT = 1
@@ -102,7 +102,7 @@ class Manifest:
         self.content["spent"] = round(self.content["spent"] + seconds, 1)
         self.write()
 
-    def calibrate(self, source: Source, stream: np.ndarray, say: Callable[[str], Any]) -> None:
+    def calibrate(self, source: FigureStream, stream: np.ndarray, say: Callable[[str], Any]) -> None:
         """Measure the speeds of all methods on a stream, in turn, but for those that are known."""
         known = self.content["microseconds"].setdefault(source.name, {})
         kinds = {kind(learner): learner for learner in learners_on(source) if kind(learner) not in known}
@@ -113,11 +113,11 @@ class Manifest:
         self.content["seconds"].setdefault(source.name, seconds)
         self.write()
 
-    def microseconds(self, source: Source, learner: nbt.Learner) -> float:
+    def microseconds(self, source: FigureStream, learner: nbt.Learner) -> float:
         """What a character costs a method."""
         return self.content["microseconds"][source.name][kind(learner)]
 
-    def budget(self, source: Source, learner: nbt.Learner) -> Budget:
+    def budget(self, source: FigureStream, learner: nbt.Learner) -> Budget:
         """How far a method goes on a stream."""
         seconds = self.content["seconds"][source.name]
         return Budget(
@@ -168,7 +168,7 @@ def kind(learner: nbt.Learner) -> str:
     return f"{type(learner.system).__name__}, {learner.estimator}, {type(learner.update).__name__}"
 
 
-def reference_on(source: Source) -> nbt.Learner:
+def reference_on(source: FigureStream) -> nbt.Learner:
     """The method whose time all have: Kalman NoBackTrack of rank 1."""
     return next(
         learner

@@ -6,7 +6,7 @@ import base64
 import html
 from pathlib import Path
 
-from nobacktrack.experiments.paper.claims import FAILS, HOLDS, OPEN, PARTLY, Verdict
+from nobacktrack.experiments.paper.claims.judging import FAILS, HOLDS, OPEN, PARTLY, Verdict
 from nobacktrack.experiments.paper.manifest import Manifest
 from nobacktrack.experiments.paper.results import Panel
 from nobacktrack.experiments.paper.tables import READINGS, counts_of, levels_of, name_of, rows_of, settings_of, summary

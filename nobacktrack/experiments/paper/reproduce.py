@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -18,6 +19,13 @@ from nobacktrack.experiments.paper.results import Panel, panel
 from nobacktrack.experiments.paper.runs import Job, Line
 
 Texts = dict[str, tuple[np.ndarray, str]]
+
+
+class Report(NamedTuple):
+    """The page, and the figures that are not in it, each with its reason."""
+
+    page: Path
+    missing: dict[str, str]
 
 
 def chosen(names: list[str]) -> list[Figure]:
@@ -37,10 +45,11 @@ def reproduce(
     data: Path | None,
     budgets: Path | None,
     console: Console,
-) -> Path:
-    """Run the figures and write their report: the page."""
+) -> Report:
+    """Run the figures whose streams are at hand, and write their report."""
+    beginnings, missing = _beginnings(figures, scale, data)
+    figures = [figure for figure in figures if figure.source.name in beginnings]
     sources = {figure.source.name: figure.source for figure in figures}
-    beginnings = {name: source.read(scale.characters[name], data) for name, source in sources.items()}
     if budgets is not None and not budgets.is_file():
         raise FileNotFoundError(f"{budgets}: no such manifest")
     manifest = Manifest(out, scale, budgets)
@@ -60,7 +69,25 @@ def reproduce(
     finally:
         manifest.spend(time.monotonic() - began)
     with console.status("drawing"):
-        return report.write([_panel(figure, seeds, manifest, lines, out) for figure in figures], manifest, seeds, out)
+        panels = [_panel(figure, seeds, manifest, lines, out) for figure in figures]
+        return Report(report.write(panels, manifest, seeds, out), missing)
+
+
+def _beginnings(figures: list[Figure], scale: Scale, data: Path | None) -> tuple[Texts, dict[str, str]]:
+    """The beginnings of the streams, and, of figures that cannot be run, why: a text may be neither here nor fetched.
+    Where that is all that was asked for, or the text was named, it is an error.
+    """
+    texts: Texts = {}
+    reasons: dict[str, OSError] = {}
+    for source in {figure.source.name: figure.source for figure in figures}.values():
+        try:
+            texts[source.name] = source.read(scale.characters[source.name], data)
+        except OSError as error:
+            reasons[source.name] = error
+    if reasons and (data is not None or not texts):
+        raise next(iter(reasons.values()))
+    missing = {figure.name: str(reasons[figure.source.name]) for figure in figures if figure.source.name in reasons}
+    return texts, missing
 
 
 def _run(jobs: list[Job], texts: Texts, out: Path, workers: int, manifest: Manifest, console: Console) -> None:

@@ -61,7 +61,7 @@ def panel(figure: Figure, seeds: int, manifest: Manifest, lines: list[Line], out
     outcomes = {}
     for method in figure.methods:
         budget = manifest.budget(figure.source, method.learner)
-        found = [runs.kept(Job(figure.source, method.learner, seed, budget), out) for seed in range(seeds)]
+        found = [runs.finished(Job(figure.source, method.learner, seed, budget), out) for seed in range(seeds)]
         outcomes[method.name] = outcome(
             [each for each in found if each is not None],
             budget,

@@ -17,7 +17,7 @@ import numpy as np
 
 import nobacktrack as nbt
 from nobacktrack import baselines, files, streams
-from nobacktrack.experiments.paper.figures import ANBN, Figure, Source
+from nobacktrack.experiments.paper.figures import ANBN, Figure, FigureStream
 from nobacktrack.experiments.paper.manifest import Budget, Manifest
 
 SAVE_SECONDS = 20.0
@@ -29,7 +29,7 @@ Report = Callable[["Job", int], Any]  # which run, and how many characters of it
 class Job(NamedTuple):
     """One run: a learner on a stream, from a seed."""
 
-    source: Source
+    source: FigureStream
     learner: nbt.Learner
     seed: int
     budget: Budget
@@ -90,7 +90,7 @@ def run_all(jobs: list[Job], texts: dict[str, np.ndarray], out: Path, workers: i
 
 def run(job: Job, text: np.ndarray, out: Path, stop: threading.Event, report: Report) -> None:
     """One run, from where it was left; its result is kept in a file."""
-    if kept(job, out) is not None:
+    if finished(job, out) is not None:
         report(job, job.budget.longest)
         return
     partial = out / "runs" / f"{job.name}.partial"
@@ -173,7 +173,7 @@ def _path(job: Job, out: Path) -> Path:
     return out / "runs" / f"{job.name}.json"
 
 
-def kept(job: Job, out: Path) -> Result | None:
+def finished(job: Job, out: Path) -> Result | None:
     """The result of a run that has ended."""
     path = _path(job, out)
     return Result(**_read(path)) if path.exists() else None
@@ -190,7 +190,7 @@ class Line(NamedTuple):
     last: float
 
 
-def lines_of(source: Source, text: np.ndarray, alphabet: str, out: Path) -> list[Line]:
+def lines_of(source: FigureStream, text: np.ndarray, alphabet: str, out: Path) -> list[Line]:
     """Entropies, compressors and context tree weighting on what is read once of a stream; kept in a file."""
     path = out / "runs" / f"{source.name}-lines.json"
     if path.exists():
@@ -203,8 +203,8 @@ def lines_of(source: Source, text: np.ndarray, alphabet: str, out: Path) -> list
     for depth in source.contexts:
         bits = baselines.CTW(source.symbols, depth).take(symbols)
         lines.append(Line(f"CTW, depth {depth}", count, float(bits.mean()), float(bits[-(count // 10) :].mean())))
-    kept_lines = [line._asdict() | {"last": line.last if np.isfinite(line.last) else None} for line in lines]
-    files.write(path, json.dumps(kept_lines))
+    records = [line._asdict() | {"last": line.last if np.isfinite(line.last) else None} for line in lines]
+    files.write(path, json.dumps(records))
     return lines
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nobacktrack.experiments.paper.claims import FAILS, HOLDS, OPEN, PARTLY, Verdict
+from nobacktrack.experiments.paper.claims.judging import FAILS, HOLDS, OPEN, PARTLY, Verdict
 from nobacktrack.experiments.paper.manifest import Manifest
 from nobacktrack.experiments.paper.measures import last
 from nobacktrack.experiments.paper.results import Outcome, Panel

@@ -1,0 +1,200 @@
+"""A reader on a stream, to its end or until told to stop: with a live line, records, and checkpoints."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+
+from .checkpoints import Checkpointer, Stop
+from .progress import Monitor, RecordFile, TensorBoard
+
+LABELS = {
+    "bits": "bits per item",
+    "recent_bits": "recent bits per item",
+    "baseline_bits": "by frequencies alone",
+    "rmse": "rmse, in the target's unit",
+    "recent_rmse": "recent rmse",
+    "baseline_rmse": "rmse of the mean so far",
+    "accuracy": "share of right labels",
+    "recent_accuracy": "recent share",
+    "baseline_accuracy": "share of the most frequent",
+    "loss": "loss, nats per item",
+    "recent_loss": "recent loss",
+    "baseline_loss": "loss by frequencies alone",
+}
+
+
+class Saving(NamedTuple):
+    """Where the learner is saved, and how often."""
+
+    checkpoint: Path | None = None
+    every: int | None = None
+    seconds: float | None = None
+
+
+class Reporting(NamedTuple):
+    """What is written down of a run, and how it is told. `written` is the file of predictions that the checkpoint knew,
+    and its size then.
+    """
+
+    log: list[Path] | None = None
+    tensorboard: Path | None = None
+    seconds: float = 1.0
+    predictions: Path | None = None
+    json: bool = False
+    written: tuple[str, int] | None = None
+
+    def logs(self) -> list[Any]:
+        board = [] if self.tensorboard is None else [TensorBoard(self.tensorboard)]
+        return [*map(RecordFile, self.log or []), *board]
+
+
+def run(reader: Any, stream: str, saving: Saving, reporting: Reporting, follows: str | None = None) -> None:
+    """Read a stream to its end, or until told to stop; `follows` is the stream that was read before, if another."""
+    from ..files import alone
+    from ..readers.sources import ByteSource
+
+    _expect_place(saving.checkpoint)
+    _expect_apart(stream, saving.checkpoint, reporting)
+    source = ByteSource(stream, reader.position + len(reader.rest), follows)
+    checkpointer = Checkpointer(saving.checkpoint, reader, stream, saving.every, saving.seconds)
+    began, begin, place = time.monotonic(), reader.tally.items, reader.position
+    monitor = Monitor(reader, reader.unit, source.size, reporting.json, reporting.logs(), reporting.seconds)
+    if source.terminal:
+        monitor.console.print("reading what is typed here; Ctrl-D ends it", highlight=False)
+    with (
+        alone(saving.checkpoint) if saving.checkpoint else nullcontext(),
+        _predictions(reader, reporting, checkpointer),
+        Stop() as stop,
+    ):
+        with monitor:
+            _follow(reader, source, checkpointer, monitor, stop)
+        checkpointer.save()
+    summary = _summary(reader, time.monotonic() - began, begin, stop)
+    if reporting.json:
+        sys.stdout.write(json.dumps(summary) + "\n")
+    else:
+        _say(summary, monitor, reader.learning)
+        _say_what_next(monitor, reader, source, saving.checkpoint, place)
+    if stop.signal == signal.SIGINT:
+        sys.exit(128 + stop.signal)
+
+
+@contextmanager
+def _predictions(reader: Any, reporting: Reporting, checkpointer: Checkpointer) -> Iterator[None]:
+    """A file that gets what is expected of each row. A run that goes on adds to it, after what the checkpoint knew."""
+    path = reporting.predictions
+    if path is None:
+        yield
+        return
+    if reader.unit != "rows":
+        raise ValueError("--predictions: they are those of rows; this is text")
+    known, size = reporting.written or ("", 0)
+    keep = 0 if reader.position == 0 else size if known == str(path.resolve()) else None
+    with closing(RecordFile(path, keep)) as records:
+        reader.on_prediction, checkpointer.predictions = records.write, records
+        yield
+
+
+def _expect_place(checkpoint: Path | None) -> None:
+    """Refuse a checkpoint that could not be written, before anything is read."""
+    if checkpoint is not None and checkpoint.is_dir():
+        raise ValueError(f"{checkpoint}: a folder; a checkpoint is a file")
+    if checkpoint is not None and not checkpoint.parent.is_dir():
+        raise ValueError(f"{checkpoint}: there is no folder {checkpoint.parent}")
+
+
+def _expect_apart(stream: str, checkpoint: Path | None, reporting: Reporting) -> None:
+    """Refuse to write two things to one file, or over the stream."""
+    written = [checkpoint, reporting.predictions, *(reporting.log or [])]
+    paths = [Path(stream) if stream != "-" else None, *written]
+    places = [path.resolve() for path in paths if path is not None]
+    twice = [place for place in places if places.count(place) > 1]
+    if twice:
+        raise ValueError(f"{twice[0]}: stream, --checkpoint, --predictions and --log must be files of their own")
+
+
+def _follow(reader: Any, source: Any, checkpointer: Checkpointer, monitor: Monitor, stop: Stop) -> None:
+    """Piece by piece: learn, look, save. What was good before something bad is saved."""
+    from ..errors import BadItem, Divergence
+
+    try:
+        for raw in source.pieces(stop):
+            reader.take(raw)
+            monitor.look()
+            checkpointer.save_if_due()
+        if not stop():
+            reader.finish()
+        monitor.look(last=True)
+    except BadItem as error:
+        checkpointer.save()
+        path = checkpointer.path
+        saved = f" (all before it is saved in {path}; `nobacktrack resume {path} --skip-bad` goes on)" if path else ""
+        raise ValueError(f"{source.name}: {error}{saved}") from None
+    except Divergence as error:
+        raise ValueError(f"{source.name}: {error.what}. {_after_divergence(reader, checkpointer)}") from None
+
+
+def _after_divergence(reader: Any, checkpointer: Checkpointer) -> str:
+    """Save the last good state, unless there is an earlier one, whose numbers are smaller; which command goes on."""
+    remedies = _remedies(reader.learner, reader.state)
+    if checkpointer.path is None:
+        return f"Nothing is saved: --checkpoint FILE keeps the last good state. Try {' or '.join(remedies)}."
+    if checkpointer.saved_at is None:
+        checkpointer.save()
+    where = f"The state after {checkpointer.saved_at:,} {reader.unit} is saved in {checkpointer.path}"
+    commands = [f"`nobacktrack resume {checkpointer.path} {remedy}`" for remedy in remedies]
+    return f"{where}; as it is, it would diverge again: {' or '.join(commands)} goes on with steadier steps."
+
+
+def _remedies(learner: Any, state: Any) -> list[str]:
+    """Options that make for steadier steps."""
+    prior = getattr(state.update.theta, "prior", None)
+    update = "kalman" if prior is None else f"kalman:0.1:{10 * max(float(prior), 1):g}"
+    steadier = [f"--update {update}"]
+    return [*steadier, "--estimator bptt"] if hasattr(learner.estimator, "rank") else steadier
+
+
+def _summary(reader: Any, seconds: float, begin: int, stop: Stop) -> dict[str, Any]:
+    count = reader.tally.items - begin
+    return {
+        reader.unit: reader.tally.items,
+        f"{reader.unit}_per_second": round(count / seconds) if seconds else None,
+        **reader.score(),
+        "skipped": reader.tally.skipped,
+        "first_skipped": reader.tally.skips,
+        "stopped_by": None if stop.signal is None else signal.Signals(stop.signal).name,
+        "engine": reader.engine_name if reader.begun else None,
+        "learner": repr(getattr(reader, "trained", reader.learner)) if reader.begun else None,
+    }
+
+
+def _say(summary: dict[str, Any], monitor: Monitor, learning: bool) -> None:
+    """The summary: on standard output where it is what was asked for, beside the live line otherwise."""
+    console = monitor.console if learning else Console()
+    for name, value in summary.items():
+        if value is not None and value != 0 and name != "first_skipped":
+            text = (
+                f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+            )
+            label = LABELS.get(name, name).replace("_", " ").replace("item", monitor.unit[:-1])
+            console.print(f"{label:<27}{text}", highlight=False, soft_wrap=True)
+
+
+def _say_what_next(monitor: Monitor, reader: Any, source: Any, checkpoint: Path | None, place: int) -> None:
+    if not reader.learning:
+        return
+    if reader.position == place:
+        again = "; --from-start reads it again" if source.seekable else ""
+        nothing = f"nothing new after byte {place:,}{again}" if place else "nothing in it"
+        monitor.console.print(f"{source.name}: {nothing}", highlight=False)
+    saved = f"saved in {checkpoint}; `nobacktrack resume {checkpoint}` goes on" if checkpoint else "not saved"
+    monitor.console.print(f"{saved}{'' if checkpoint else '; --checkpoint FILE keeps it'}", highlight=False)

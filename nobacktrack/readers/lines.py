@@ -1,0 +1,132 @@
+"""A line of CSV or JSON as named values: numbers, words, or nothing where a value is missing."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..errors import BadItem
+
+FORMS = ("csv", "jsonl")
+MISSING = ("", "nan", "na", "n/a", "#n/a", "<na>", "null", "none", "-", "?")  # in lower case
+
+
+class Columns(NamedTuple):
+    """Which columns are read, and how they are written.
+
+    `target` is predicted, from `inputs`, by default from all other columns that have a name; `words` are columns whose
+    numbers are only names; with `ahead` the target is that of the next row. CSV has `delimiter` between fields and
+    `decimal` in numbers. What is among `missing`, in any case of its letters, is no value.
+    """
+
+    target: str
+    inputs: tuple[str, ...] | None = None
+    words: tuple[str, ...] = ()
+    ahead: bool = False
+    delimiter: str = ","
+    decimal: str = "."
+    missing: tuple[str, ...] = MISSING
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Columns:
+        """Columns from `_asdict`, which JSON has made lists of."""
+        fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in record.items()}
+        return cls(**fields)
+
+    def expect_sound(self) -> None:
+        """Refuse what cannot be meant."""
+        for name in ("delimiter", "decimal"):
+            value = getattr(self, name)
+            if len(value) != 1 or value in '\r\n"':
+                raise ValueError(f"{name} must be one character, not {value!r}")
+        if self.delimiter == self.decimal:
+            raise ValueError(f"delimiter and decimal are both {self.decimal!r}: --delimiter ';' goes with --decimal ,")
+
+    def inputs_of(self, header: list[str]) -> tuple[str, ...]:
+        """The columns to predict from: an index without a name says nothing that can be learned from."""
+        if self.inputs is not None:
+            return self.inputs
+        return tuple(name for name in header if (name != self.target or self.ahead) and not is_unnamed(name))
+
+
+def unnamed(place: int) -> str:
+    """What a column without a name is called."""
+    return f"unnamed {place}"
+
+
+def is_unnamed(name: str) -> bool:
+    return name.startswith("unnamed ")
+
+
+def parse_header(text: str, delimiter: str) -> list[str]:
+    """The names of columns; one without, such as the index that pandas writes, gets one by its place."""
+    names = [name.strip() or unnamed(place) for place, name in enumerate(_fields(text, delimiter), 1)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise BadItem(f"the header needs distinct names, and has {', '.join(map(repr, twice))} more than once")
+    return names
+
+
+def parse_csv(text: str, header: list[str], delimiter: str) -> dict[str, Any]:
+    """The fields of a row by name."""
+    fields = _fields(text, delimiter)
+    if len(fields) != len(header):
+        raise BadItem(f"{len(fields)} fields, but the header has {len(header)}: cut short?")
+    return dict(zip(header, fields, strict=True))
+
+
+def _fields(text: str, delimiter: str) -> list[str]:
+    try:
+        (fields,) = csv.reader([text], strict=True, delimiter=delimiter)
+    except csv.Error as error:
+        raise BadItem(f"not CSV, or cut short ({error})") from None
+    return fields
+
+
+def parse_json(text: str) -> dict[str, Any]:
+    """The values of a row by name."""
+    try:
+        found = json.loads(text, parse_constant=_constant)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise BadItem(f"not JSON, or cut short ({error})") from None
+    if not isinstance(found, dict):
+        raise BadItem(f"expected an object with named columns, not {type(found).__name__}")
+    return found
+
+
+def _constant(name: str) -> float | None:
+    if name == "NaN":
+        return None
+    raise BadItem(f"{name} is not a finite number")
+
+
+def is_missing(value: Any, columns: Columns) -> bool:
+    """Whether there is no value."""
+    return value is None or (isinstance(value, str) and value.strip().lower() in columns.missing)
+
+
+def number_of(name: str, value: Any, columns: Columns) -> float | None:
+    """A number, None for a word."""
+    text = value.replace(columns.decimal, ".") if isinstance(value, str) and columns.decimal != "." else value
+    try:
+        number = float(text)
+    except (ValueError, OverflowError):
+        if isinstance(value, str):
+            return None
+        raise BadItem(f"column {name!r}: {str(value)[:20]}... is too large") from None
+    if not math.isfinite(number):
+        raise BadItem(f"column {name!r}: {value} is not a finite number")
+    return number
+
+
+def kind_hint(name: str, value: Any, kind: str, columns: Columns) -> str:
+    """What may be meant by a value that does not go with those before it in its column, which are of a kind."""
+    if kind == "words":
+        return f"; if they are all words: --words {name}"
+    with_comma = isinstance(value, str) and columns.decimal == "." and value.count(",") == 1
+    if with_comma and number_of(name, value.replace(",", "."), columns) is not None:
+        return "; --decimal , reads it as a number"
+    return ""

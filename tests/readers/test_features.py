@@ -1,0 +1,53 @@
+"""Columns, scales, labels and tallies."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+import nobacktrack as nbt
+from nobacktrack.readers.features import Classes, Features, Scale
+from nobacktrack.readers.tally import frequencies_nats
+
+
+@given(some.lists(some.floats(-1e6, 1e6), min_size=1, max_size=30))
+def test_a_scale_is_the_mean_and_deviation(values):
+    scale = Scale()
+    for value in values:
+        scale.add(value)
+    assert scale.mean == pytest.approx(np.mean(values), abs=1e-6)
+    if np.std(values) > 1e-3:
+        assert scale.deviation == pytest.approx(np.std(values), rel=1e-6)
+    assert Scale(*scale.record()).record() == scale.record()
+    assert abs(scale.within(values[0])) <= 8
+
+
+def test_columns_come_and_go():
+    features = Features()
+    assert not features.learn({"b": 1.0, "a": 2.0})
+    assert features.numbers["a"][0] == 0  # in the order of names, whatever the order of the row
+    assert features.learn({"c": "x", "d": 1, "e": True})
+    assert features.capacity == 8
+    assert features.vector({"c": "x"}).tolist() == [0, 0, 0, 0, 1, 0, 0, 0]  # words after numbers
+    assert features.vector({"c": "unheard", "f": 9.0, "a": None}).tolist() == [0] * 8
+    assert Features.of(features.record()).record() == features.record()
+    before = features.record()
+    with pytest.raises(nbt.BadItem, match="'g': inf is not finite"):
+        features.learn({"new": 1.0, "g": math.inf})
+    assert features.record() == before
+    with pytest.raises(nbt.BadItem, match="neither a number nor a word"):
+        features.learn({"g": [1]})
+
+
+def test_labels_of_any_kind_in_the_order_they_came():
+    classes = Classes()
+    assert [classes.place(label) for label in (True, "x", 3, "x")] == [(0, True), (1, True), (2, True), (1, False)]
+    assert classes.capacity == 4
+    assert Classes(**classes.record()).places == classes.places
+
+
+def test_a_baseline_is_a_code():
+    # (1/2)(1/4)(3/6) for the counts (1, 2): the product of the Krichevsky-Trofimov estimates
+    assert frequencies_nats(np.array([1, 2])) * 3 == pytest.approx(-math.log(1 / 2 * 1 / 4 * 3 / 6))
