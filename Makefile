@@ -18,22 +18,16 @@ $(STAMP): pyproject.toml constraints.txt
 demo: install
 	$(BIN)/nobacktrack demo
 
-# In two goes: each compiled program takes some of the memory maps that a process may have (65,530 on Linux), and all
-# tests in one go come to that limit, where XLA's compiler crashes.
-FIRST := $(wildcard tests/test_[a-k]*.py)
-SECOND := $(wildcard tests/test_[l-z]*.py)
-
 test: install
-	$(BIN)/python -m pytest -n auto -m 'not slow' $(FIRST)
-	$(BIN)/python -m pytest -n auto -m 'not slow' $(SECOND)
+	$(BIN)/python -m pytest -n auto -m 'not slow'
 
 test-all: install
-	$(BIN)/python -m pytest -n auto $(FIRST)
-	$(BIN)/python -m pytest -n auto $(SECOND)
+	$(BIN)/python -m pytest -n auto
 
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache --no-logo
 
 types: install
 	$(BIN)/pyright
@@ -41,7 +35,7 @@ types: install
 check: lint types test
 
 # The reference, from docstrings, in out/reference/index.html.
-REFERENCE := nobacktrack learner systems estimators updates norms engines live together checkpoint generation growth \
+REFERENCE := nobacktrack learner systems estimators updates influence.norms engines live together checkpoint generation growth \
 	streams readers.text readers.table readers.rows adapters.river adapters.sklearn diagnostics checks hmm errors
 
 docs: install

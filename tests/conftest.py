@@ -1,5 +1,7 @@
 """Strict arithmetic for all tests: no silent promotion of types or ranks, float64 where a test asks for it."""
 
+import gc
+import importlib.metadata
 import os
 from pathlib import Path
 
@@ -9,8 +11,19 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1]
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
+# Compiled with less care, programs of tests run as they do and are there three times sooner. A flag that a version of
+# XLA does not know ends the process.
+QUICKLY = (
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false "
+    "--xla_cpu_parallel_codegen_split_count=2"
+)
+os.environ.setdefault("XLA_FLAGS", QUICKLY if importlib.metadata.version("jaxlib").startswith("0.10.") else "")
+
 import jax
+import psutil
 import pytest
+
+MOST_RESIDENT = 1 << 30  # bytes
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -19,9 +32,11 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 @pytest.fixture(scope="module", autouse=True)
 def _forget_programs():
-    """Compiled programs take memory, and memory maps, of which a process may have 65,530."""
+    """Compiled programs take memory, and memory maps, of which a process may have 65,530: now and then they go."""
     yield
-    jax.clear_caches()
+    if psutil.Process().memory_info().rss > MOST_RESIDENT:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture

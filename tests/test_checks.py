@@ -46,7 +46,7 @@ def cases():
             yield pytest.param(check, *names, marks=marks, id=f"{'-'.join(names)}-{check.__name__}")
 
 
-@pytest.mark.parametrize(("check", "system", "estimator", "update"), cases())
+@pytest.mark.parametrize(("check", "system", "estimator", "update"), list(cases()))
 def test_learners(check, system, estimator, update):
     learner = nbt.Learner(SYSTEMS[system].small, ESTIMATORS[estimator], UPDATES[update])
     check(learner, start(learner, 3), stream_of(learner.system, 24))

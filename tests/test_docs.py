@@ -12,13 +12,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 pytestmark = pytest.mark.usefixtures("as_users_have_it")
 
 
-LONG = ("systems.md", "diagnostics.md", "your-system.md", "estimators.md", "ecosystem.md")
-
-
-@pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, marks=pytest.mark.slow if page.name in LONG else (), id=page.name) for page in PAGES],
-)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_run_as_printed(page):
     options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     result = doctest.testfile(str(page), module_relative=False, optionflags=options, encoding="utf-8")

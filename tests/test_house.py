@@ -21,7 +21,7 @@ MOST_ANYS = {
 }
 
 
-@pytest.mark.parametrize("file", house.files("nobacktrack", "experiments", "benchmarks", "tests"), ids=str)
+@pytest.mark.parametrize("file", list(house.files("nobacktrack", "experiments", "benchmarks", "tests")), ids=str)
 def test_files_and_functions_are_of_one_idea(file):
     text = file.read_text()
     assert text.count("\n") <= house.MOST_LINES

@@ -79,14 +79,21 @@ def test_one_step_identity_of_a_stack_with_more_directions(estimator):
 def test_variances_and_worths_go_by_the_squared_jacobian(name):
     system = SYSTEMS[name].large
     _, state = started(system)
-    x = inputs_of(system, 1)[0]
-    h = jnp.linspace(-1.0, 1.0, state.h.size)
-    for substep in system.substeps:
-        following = linearise(substep, Point(state.params, h, x))
-        jacobian = jax.jacobian(lambda h, substep=substep: substep.evolve(state.params, h, x))(h)
-        variance = jnp.arange(1.0, h.size + 1)
-        np.testing.assert_allclose(following.push_squared(variance), jacobian**2 @ variance, rtol=1e-12)
-        (worth,) = jax.linear_transpose(following.push_squared, variance)(variance)
+    x, size = inputs_of(system, 1)[0], state.h.size
+    h, variance = np.linspace(-1.0, 1.0, size), np.arange(1.0, size + 1)
+
+    @jax.jit
+    def pushed(params, h, variance):
+        found = []
+        for substep in system.substeps:
+            following = linearise(substep, Point(params, h, x))
+            jacobian = jax.jacobian(lambda h, substep=substep: substep.evolve(params, h, x))(h)
+            (worth,) = jax.linear_transpose(following.push_squared, variance)(variance)
+            found.append((following.push_squared(variance), worth, jacobian))
+        return found
+
+    for squared, worth, jacobian in jax.tree.map(np.asarray, pushed(state.params, h, variance)):
+        np.testing.assert_allclose(squared, jacobian**2 @ variance, rtol=1e-12)
         np.testing.assert_allclose(worth, (jacobian**2).T @ variance, rtol=1e-12)
 
 

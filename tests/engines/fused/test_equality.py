@@ -32,7 +32,7 @@ def agrees(learner: nbt.Learner, stream: object, dtype: str = "float64", toleran
     return check_engines(learner, learner.init(1, dtype=dtype), stream, tolerance=tolerance)
 
 
-@pytest.mark.parametrize(("cell", "estimator", "update"), combinations())
+@pytest.mark.parametrize(("cell", "estimator", "update"), list(combinations()))
 def test_the_fused_engine_equals_the_reference(cell, estimator, update):
     system = FUSED_CELLS[cell](units=4, symbols=3)
     agrees(nbt.Learner(system, FUSED_ESTIMATORS[estimator], FUSED_UPDATES[update]), symbols(192))
