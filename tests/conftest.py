@@ -1,5 +1,7 @@
 """Strict arithmetic for all tests: no silent promotion of types or ranks, float64 where a test asks for it."""
 
+import contextlib
+import ctypes
 import gc
 import importlib.metadata
 import os
@@ -30,13 +32,15 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(autouse=True)
 def _forget_programs():
     """Compiled programs take memory, and memory maps, of which a process may have 65,530: now and then they go."""
     yield
     if psutil.Process().memory_info().rss > MOST_RESIDENT:
         jax.clear_caches()
         gc.collect()
+        with contextlib.suppress(OSError, AttributeError):  # of glibc, which keeps what it was given back
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 @pytest.fixture

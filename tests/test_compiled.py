@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 
 import pytest
+
+from nobacktrack import compiled, files
 
 
 def test_a_cache_that_cannot_be_written_is_said_and_not_used(tmp_path):
@@ -42,3 +45,14 @@ def test_the_process_that_compiles_runs_the_same_code_as_all_others(tmp_path):
     assert "compiling run_nobacktrack" in found[0].stderr
     assert "compiling" not in found[1].stderr
     assert found[0].stdout == found[1].stdout
+
+
+def test_loops_of_sources_that_nobody_has_used_for_a_month_are_removed(tmp_path):
+    ages = {"fused-old": 2.0, "fused-new": 0.5, "hmm-old": 2.0}  # months
+    for name, age in ages.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "loop.nbi").write_text("")
+        then = time.time() - age * compiled.MONTH
+        os.utime(tmp_path / name, (then, then))
+    files.remove_unused(tmp_path, "fused-*", compiled.MONTH)
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["fused-new", "hmm-old"]
