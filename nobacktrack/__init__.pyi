@@ -16,6 +16,7 @@ from .estimators import KFRTRL as KFRTRL
 from .estimators import RFLO as RFLO
 from .estimators import RTRL as RTRL
 from .estimators import UORO as UORO
+from .estimators import BlockNoBackTrack as BlockNoBackTrack
 from .estimators import DiagonalPlusRankOne as DiagonalPlusRankOne
 from .estimators import Immediate as Immediate
 from .estimators import KroneckerSum as KroneckerSum
@@ -28,6 +29,10 @@ from .generation import generate as generate
 from .hmm import HMM as HMM
 from .hmm import OnlineEM as OnlineEM
 from .influence import reduction as reduction
+from .influence.belief import Agreement as Agreement
+from .influence.belief import Share as Share
+from .influence.belief import Unbiased as Unbiased
+from .influence.norms import DemandNorms as DemandNorms
 from .influence.norms import EuclideanNorms as EuclideanNorms
 from .influence.norms import ForesightNorms as ForesightNorms
 from .influence.norms import GramianNorms as GramianNorms

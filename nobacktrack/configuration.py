@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import numbers
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
@@ -103,6 +104,13 @@ def as_rate(rate: Any, name: str) -> Any:
         is_leaf = jax.tree_util.all_leaves([rate])
         return Schedule(rate) if is_leaf else rate
     return as_number(rate, name)
+
+
+def as_share(value: Any, name: str) -> Any:
+    """A number above 0 and at most 1."""
+    if isinstance(as_number(value, name), Real) and not 0 < value <= 1:
+        raise ValueError(f"{name} must be above 0 and at most 1, not {value}")
+    return value
 
 
 def as_number(value: Any, name: str) -> Any:

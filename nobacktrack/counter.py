@@ -54,12 +54,30 @@ def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Ar
     return x, y
 
 
+def _threefry_in_a_loop(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The same, its blocks of rounds in a loop that XLA does not look through."""
+    keys = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
+    rotations = jnp.asarray(_ROTATIONS, jnp.uint32)
+
+    def block(i: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        x, y, *keys = carry
+        for rotation in rotations[i % 2]:
+            x = x + y
+            y = (y << rotation | y >> 32 - rotation) ^ x
+        return x + keys[1], y + keys[2] + i.astype(jnp.uint32) + np.uint32(1), keys[1], keys[2], keys[0]
+
+    keys = tuple(jnp.broadcast_to(word, counter[0].shape) for word in keys)
+    return jax.lax.fori_loop(0, 5, block, (counter[0] + keys[0], counter[1] + keys[1], *keys))[:2]
+
+
 def signs(key: Words, t: Words, shape: tuple[int, ...], tag: int = 0) -> Int8[Array, "..."]:
     """Independent uniform signs, a function of (key, t, tag) alone."""
     size = int(np.prod(shape))
     at_t = threefry((key[0], key[1]), (t[0], t[1]))
     blocks = jnp.arange(-(-size // 64), dtype=jnp.uint32)
-    words = jnp.stack(threefry(at_t, (blocks, jnp.full_like(blocks, tag))), axis=-1).ravel()
+    # XLA for CPUs takes hours over two words of which not all bits are used: it computes each again at every use
+    spread = _threefry_in_a_loop if 32 < size < 64 else threefry
+    words = jnp.stack(spread(at_t, (blocks, jnp.full_like(blocks, tag))), axis=-1).ravel()
     bits = words[:, None] >> jnp.arange(32, dtype=jnp.uint32)[None, :] & np.uint32(1)
     return (1 - 2 * bits.ravel()[:size].astype(jnp.int8)).reshape(shape)
 

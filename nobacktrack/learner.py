@@ -18,7 +18,7 @@ from jaxtyping import Array
 from . import counter
 from .configuration import configuration, expect_part, set_field, static
 from .guards import checked, expect_like, floating, matching, replacement, scalar
-from .protocol import Evidence, Fixed, Info, Layout, Moves, Params, Point, State, Tree, flat
+from .protocol import Evidence, Fixed, Info, Layout, Metric, Moves, Params, Point, State, Tree, flat
 from .verbs import AbstractLearner, expect_one_stream
 
 
@@ -143,6 +143,10 @@ class Learner(AbstractLearner):
         """The update of each group of parameters."""
         return self.update if isinstance(self.update, Apart) else Apart(self.update, self.update)
 
+    def metric(self, state: State) -> Metric:
+        """The metric in which theta moves."""
+        return self.updates.theta.metric_of(state.update.theta)
+
     def gradient(self, state: State, y: Tree) -> Params:
         """What observe would follow, moving nothing: Params(dl/dtheta, dl/dphi)."""
         return _gradient(self, state, checked(self.system.target_space, y, "y", state))
@@ -188,7 +192,8 @@ class Learner(AbstractLearner):
         )
         loss, pull_loss = jax.vjp(lambda y_hat: scalar(system.loss(y_hat, y)), y_hat)
         dl_dphi, dl_dh = pull_prediction(*pull_loss(jnp.ones_like(loss)))
-        influence, dl_dtheta, ready = self.estimator.observe(system, state.influence, params, flat(dl_dh))
+        metric = self.metric(state)
+        influence, dl_dtheta, ready = self.estimator.observe(system, state.influence, params, flat(dl_dh), metric)
 
         def pull_phi(cotangent: Tree) -> Tree:
             return pull_prediction(cotangent)[0]
@@ -196,7 +201,8 @@ class Learner(AbstractLearner):
         def pull_theta(cotangent: Tree) -> Tree:
             if ready is not True:
                 raise ValueError(f"{self.estimator} has no dy/dtheta of a single target: use fisher=nbt.OuterProduct()")
-            return self.estimator.observe(system, state.influence, params, flat(pull_prediction(cotangent)[1]))[1]
+            dy_dh = flat(pull_prediction(cotangent)[1])
+            return self.estimator.observe(system, state.influence, params, dy_dh, metric)[1]
 
         def fisher_root() -> Tree:
             return system.fisher_root(y_hat, y)
@@ -208,9 +214,8 @@ class Learner(AbstractLearner):
         """The reduction and transition steps [NBT, Alg. 1 and 2]: theta has moved already, so h', the Jacobian and
         the rows use the new one.
         """
-        metric = self.updates.theta.metric_of(state.update.theta)
         at = Point(state.params, state.h, matching(x, state.params.fixed.x, "x"))
-        influence, h = self.estimator.advance(self.system, state.influence, at, metric, draws)
+        influence, h = self.estimator.advance(self.system, state.influence, at, self.metric(state), draws)
         return state._replace(h=h, influence=influence, t=counter.later(state.t))
 
     def draw(self, state: State, t: Array) -> Tree:

@@ -172,7 +172,9 @@ class Estimator(Protocol):
         """The same, from any influence: a new episode begins."""
         ...
 
-    def observe(self, system: Any, influence: Any, params: Params, dl_dh: Array) -> tuple[Tree, Tree, Array | bool]:
+    def observe(
+        self, system: Any, influence: Any, params: Params, dl_dh: Array, metric: Metric
+    ) -> tuple[Tree, Tree, Array | bool]:
         """The influence, dl/dtheta, and whether theta is to move now (True, always, but for block methods)."""
         ...
 

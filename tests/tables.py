@@ -99,7 +99,12 @@ UNBIASED = {
     **OF_CELLS,
 }
 BIASED = {"snap1": nbt.SnAp1(), "rflo": nbt.RFLO(), "immediate": nbt.Immediate()}
-IN_BLOCKS = {"bptt": nbt.TruncatedBPTT(depth=5), "artbp": nbt.ARTBP(depth=2)}
+IN_BLOCKS = {
+    "bptt": nbt.TruncatedBPTT(depth=5),
+    "artbp": nbt.ARTBP(depth=2),
+    "block": nbt.BlockNoBackTrack(depth=5),
+    "windows": nbt.BlockNoBackTrack(depth=7, every=3, belief=nbt.Unbiased()),
+}
 ESTIMATORS = {
     **UNBIASED,
     **BIASED,
@@ -131,6 +136,9 @@ FUSED_ESTIMATORS = {
     "rank 2 foresight": nbt.NoBackTrack(rank=2, norms=nbt.ForesightNorms()),
     "rtrl": nbt.RTRL(),
     "bptt": nbt.TruncatedBPTT(depth=15),
+    "block": nbt.BlockNoBackTrack(depth=6),
+    "windows": nbt.BlockNoBackTrack(depth=11, every=4, rank=1, norms=nbt.MetricNorms(), belief=nbt.Unbiased()),
+    "share": nbt.BlockNoBackTrack(depth=5, rank=3, norms=nbt.Unscaled(), belief=nbt.Share(0.3)),
 }
 FUSED_UPDATES = {
     "kalman": nbt.Kalman(),

@@ -91,8 +91,8 @@ class Squared:
     def __getattr__(self, name):
         return getattr(nbt.RTRL(), name)
 
-    def observe(self, system, influence, params, dl_dh):
-        return nbt.RTRL().observe(system, influence, params, dl_dh**2)
+    def observe(self, system, influence, params, dl_dh, metric):
+        return nbt.RTRL().observe(system, influence, params, dl_dh**2, metric)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,12 @@ def test_time_is_64_bits_wide(start, steps):
     assert float(counter.ordinal(t, jnp.float64)) == start + 1
 
 
+@pytest.mark.parametrize("size", [1, 31, 32, 33, 46, 63, 64, 65])
+def test_fewer_signs_are_the_first_of_more(size):
+    key, t = jnp.array([1, 2], jnp.uint32), jnp.array([0, 5], jnp.uint32)
+    np.testing.assert_array_equal(counter.signs(key, t, (size,)), counter.signs(key, t, (200,))[:size])
+
+
 def test_signs_are_a_function_of_key_time_and_tag():
     key, other = jnp.array([1, 2], jnp.uint32), jnp.array([1, 3], jnp.uint32)
     t, later = jnp.array([0, 5], jnp.uint32), jnp.array([1, 5], jnp.uint32)

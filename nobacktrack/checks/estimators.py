@@ -20,10 +20,10 @@ MOST_PATTERNS = 1 << 16
 
 def estimated_influence(learner: Learner, state: State) -> Tree:
     """G~ as the estimator reads it: row i is what `observe` gives for dl/dh = e_i."""
-    h = flat(state.h)
+    h, metric = flat(state.h), learner.metric(state)
 
     def row(dl_dh: jax.Array) -> Tree:
-        return learner.estimator.observe(learner.system, state.influence, state.params, dl_dh)[1]
+        return learner.estimator.observe(learner.system, state.influence, state.params, dl_dh, metric)[1]
 
     return jax.vmap(row)(jnp.eye(h.size, dtype=h.dtype))
 

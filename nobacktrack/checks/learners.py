@@ -90,7 +90,8 @@ def observes_linearly(learner: Any, state: State, stream: Any, tolerance: float 
 
     @jax.jit
     def gradient(dl_dh: jax.Array) -> Tree:
-        _, dl_dtheta, ready = learner.estimator.observe(learner.system, after.influence, after.params, dl_dh)
+        metric = learner.metric(after)
+        _, dl_dtheta, ready = learner.estimator.observe(learner.system, after.influence, after.params, dl_dh, metric)
         at_once.append(ready is True)
         return dl_dtheta
 

@@ -9,6 +9,7 @@ from .rtrl import RTRL
 from .snap import RFLO, Immediate, SnAp1
 from .split import SplitNoBackTrack
 from .uoro import UORO
+from .windowed import BlockNoBackTrack
 
 __all__ = [
     "ARTBP",
@@ -16,6 +17,7 @@ __all__ = [
     "RFLO",
     "RTRL",
     "UORO",
+    "BlockNoBackTrack",
     "DiagonalPlusRankOne",
     "Immediate",
     "KroneckerSum",

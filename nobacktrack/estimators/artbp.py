@@ -63,7 +63,7 @@ class ARTBP(InBlocks):
     def advance(
         self, system: Any, influence: RandomBlock, at: Point, metric: Metric, signs: Any
     ) -> tuple[RandomBlock, Tree]:
-        block = self.close(system, influence, at.params)
+        block = self.close(system, influence, at.params, metric)
         window = block.window.push(at)
         ends = jnp.all(signs[0] < 0) | (window.held == LONGEST * self.depth)
         return block._replace(window=window, ends=ends), system.evolve(at.params, at.h, at.x)

@@ -34,8 +34,14 @@ class Window(NamedTuple):
         made = (self.held > 0) & ~self.fresh
         return self._replace(dl_dh=self.dl_dh.at[self.head - 1].add(jnp.where(made, dl_dh, 0)))
 
-    def clear(self) -> Window:
-        return self._replace(dl_dh=jnp.zeros_like(self.dl_dh), held=jnp.zeros_like(self.held))
+    def settle(self, leaving: Int32[Array, ""]) -> Window:
+        """The window after a step of theta: all losses are counted, and the oldest transitions leave."""
+        return self._replace(dl_dh=jnp.zeros_like(self.dl_dh), held=self.held - leaving)
+
+    def at(self, age: Array) -> tuple[Tree, Tree, Array, Array]:
+        """h, x, dl_dh and whether an episode begins, of the transition so many steps before the newest."""
+        slot = (self.head - 1 - age) % len(self.dl_dh)
+        return jax.tree.map(lambda ring: ring[slot], (self.h, self.x, self.dl_dh, self.begins))
 
     def push(self, at: Point) -> Window:
         """The window with one more transition, over the oldest one where it is full."""
@@ -64,21 +70,48 @@ def empty(depth: int, at: Point) -> Window:
     return Window(*rings, jnp.zeros(depth, bool), jnp.ones((), bool), none, none)
 
 
-def backtrack(system: Any, window: Window, params: Params, gain: float = 1.0) -> Tree:
-    """sum_j lambda_j df/dtheta(h_j, x_j), from the newest transition to the oldest, with
-    lambda_{j-1} = gain lambda_j df/dh + dl_dh_{j-1}, and no lambda beyond the beginning of an episode.
+def backtrack(system: Any, window: Window, params: Params, gain: float = 1.0) -> tuple[Array, Tree]:
+    """dl/dh at the beginning of the window, and sum_j lambda_j df/dtheta(h_j, x_j), from the newest transition to the
+    oldest, with lambda_{j-1} = gain lambda_j df/dh + dl_dh_{j-1}, and no lambda beyond the beginning of an episode.
     """
-    depth = len(window.dl_dh)
+    none = jnp.zeros_like(window.dl_dh[0])
+    return pull_back(system, window, params, none, (jnp.zeros_like(window.held), window.held), gain)
+
+
+def pull_back(
+    system: Any, window: Window, params: Params, co_state: Array, ages: tuple[Array, Array], gain: float = 1.0
+) -> tuple[Array, Tree]:
+    """A cotangent on the state after the transition of the first age, and the losses on the way, back through those
+    of all ages before the second: what it is on the state there, and on theta.
+    """
 
     def back(age: Array, carry: tuple[Array, Tree]) -> tuple[Array, Tree]:
         co_state, gradient = carry
-        slot = (window.head - 1 - age) % depth
-        h, x, dl_dh = jax.tree.map(lambda ring: ring[slot], (window.h, window.x, window.dl_dh))
+        h, x, dl_dh, begins = window.at(age)
         before, here = _pull(system, Point(params, h, x), co_state + dl_dh)
-        return jnp.where(window.begins[slot], 0, gain * before), jax.tree.map(jnp.add, gradient, here)
+        return jnp.where(begins, 0, gain * before), jax.tree.map(jnp.add, gradient, here)
 
-    start = jnp.zeros_like(window.dl_dh[0]), jax.tree.map(jnp.zeros_like, params.theta)
-    return jax.lax.fori_loop(0, window.held, back, start)[1]
+    return jax.lax.fori_loop(*ages, back, (co_state, jax.tree.map(jnp.zeros_like, params.theta)))
+
+
+def push_through(
+    system: Any, window: Window, params: Params, v: Float[Array, "rank n"], leaving: Array
+) -> Float[Array, "rank n"]:
+    """Tangents at the beginning of the window through its oldest transitions; none goes on into a new episode."""
+
+    def on(step: Array, v: Array) -> Array:
+        h, x, _, begins = window.at(window.held - 1 - step)
+        return _push(system, Point(params, h, x), jnp.where(begins, 0, v))
+
+    return jax.lax.fori_loop(0, leaving, on, v)
+
+
+def _push(system: Any, at: Point, v: Float[Array, "rank n"]) -> Float[Array, "rank n"]:
+    """Tangents on h on to h', through all sub-steps."""
+    for substep in system.substeps:
+        following = linearise(substep, at)
+        v, at = jax.vmap(following.push)(v), at._replace(h=following.h)
+    return v
 
 
 def _pull(system: Any, at: Point, co_state: Array) -> tuple[Array, Tree]:
@@ -105,9 +138,9 @@ class Block(NamedTuple):
 
 
 class InBlocks(ABC):
-    """What the estimators share that read blocks without overlap: theta is fixed within a block and moves once, with
-    the gradient summed over it, at the first target at or after its end; phi moves at every target. A block goes on
-    across the beginning of an episode, but no derivative does.
+    """What the estimators share that read in blocks: theta is fixed within a block and moves once, with the gradient
+    summed over it, at the first target at or after its end; phi moves at every target. A block goes on across the
+    beginning of an episode, but no derivative does.
     """
 
     gain = 1.0  # of each derivative from a step to the one before
@@ -120,21 +153,27 @@ class InBlocks(ABC):
         return influence._replace(window=influence.window._replace(fresh=jnp.ones((), bool)))
 
     def observe(
-        self, system: Any, influence: Any, params: Params, dl_dh: Float[Array, " n"]
+        self, system: Any, influence: Any, params: Params, dl_dh: Float[Array, " n"], metric: Metric
     ) -> tuple[Any, Tree, Array]:
         """Keep dl/dh; at the end of a block, dl/dtheta summed over it."""
-        block = self.close(system, influence._replace(window=influence.window.with_loss(dl_dh)), params)
+        block = self.close(system, influence._replace(window=influence.window.with_loss(dl_dh)), params, metric)
         nothing = jax.tree.map(jnp.zeros_like, block.gradient)
         return block._replace(gradient=nothing, due=jnp.zeros((), bool)), block.gradient, block.due
 
-    def close(self, system: Any, block: Any, params: Params) -> Any:
-        """The gradient of a block that is over, added to what is due."""
+    def close(self, system: Any, block: Any, params: Params, metric: Metric) -> Any:
+        """The block, and where it is over what follows it, with its gradient added to what is due."""
 
         def close() -> Any:
-            gradient = jax.tree.map(jnp.add, block.gradient, backtrack(system, block.window, params, self.gain))
-            return block._replace(window=block.window.clear(), gradient=gradient, due=jnp.ones((), bool))
+            following, gradient = self.end(system, block, params, metric)
+            summed = jax.tree.map(jnp.add, block.gradient, gradient)
+            return following._replace(gradient=summed, due=jnp.ones((), bool))
 
         return jax.lax.cond(self.over(block), close, lambda: block)
+
+    def end(self, system: Any, block: Any, params: Params, metric: Metric) -> tuple[Any, Tree]:
+        """An empty block, and the gradient of the one that is over."""
+        gradient = backtrack(system, block.window, params, self.gain)[1]
+        return block._replace(window=block.window.settle(block.window.held)), gradient
 
 
 @configuration
@@ -158,7 +197,7 @@ class TruncatedBPTT(InBlocks):
         return ()
 
     def advance(self, system: Any, influence: Block, at: Point, metric: Metric, draws: Any) -> tuple[Block, Tree]:
-        block = self.close(system, influence, at.params)
+        block = self.close(system, influence, at.params, metric)
         return block._replace(window=block.window.push(at)), system.evolve(at.params, at.h, at.x)
 
 
@@ -181,10 +220,10 @@ class SlidingBPTT:
         return influence._replace(fresh=jnp.ones((), bool))
 
     def observe(
-        self, system: Any, influence: Window, params: Params, dl_dh: Float[Array, " n"]
+        self, system: Any, influence: Window, params: Params, dl_dh: Float[Array, " n"], metric: Metric
     ) -> tuple[Window, Tree, bool]:
         """dl_t/dtheta through the last transitions."""
-        return influence, backtrack(system, influence.with_loss(dl_dh), params), True
+        return influence, backtrack(system, influence.with_loss(dl_dh), params)[1], True
 
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[()]:
         return ()

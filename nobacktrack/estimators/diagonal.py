@@ -12,14 +12,14 @@ import numpy as np
 from jaxtyping import Array, Float, Int8, Int32
 
 from .. import counter
-from ..configuration import at_least, configuration, set_field, static
+from ..configuration import at_least, configuration, expect_part, set_field, static
+from ..influence.belief import Belief, Parts, Unbiased, each
 from ..influence.immediate import Loops
 from ..influence.norms import InvariantNorms, MetricNorms, Norms, norm
 from ..protocol import Metric, Params, Point, Tree, flat
 from ..registry import register
 from ..systems.substeps import SingleCell
 from .blocks import Blocks, carry_on, no_blocks, pull_blocks, step_of, weigh_blocks
-from .nobacktrack import each, mix
 
 
 @register
@@ -77,12 +77,13 @@ class BlocksPlus(NamedTuple):
     v: Float[Array, "rank n"]
     w: Float[Array, "rank units gates fan"]
     memory: Tree = ()  # what the norms remember
+    belief: Tree = ()
 
 
 @configuration
 class DiagonalPlusRankOne:
-    """The blocks of SnAp-1, and what they drop merged into K random outer products. Unbiased; time and memory
-    O((K + lag) (dim theta + n^2)).
+    """The blocks of SnAp-1, and what they drop merged into K random outer products. Unbiased, unless another `belief`
+    is given, which weighs these; time and memory O((K + lag) (dim theta + n^2)).
 
     With J = df/dh and D the blocks that units have with themselves, one more step of the influence is the sum of
     D Z + df/dtheta, of the terms (J v_k) w_k^T, and of what units do to others, one product a unit. The last ones are
@@ -93,8 +94,10 @@ class DiagonalPlusRankOne:
     rank: int = static(default=1)
     lag: int = static(default=1)
     norms: Norms = MetricNorms()
+    belief: Belief = Unbiased()
 
     def __post_init__(self) -> None:
+        expect_part(self.belief, "belief", "weigh", "a rule such as nbt.Agreement()")
         set_field(self, "rank", at_least("rank", self.rank, 1))
         set_field(self, "lag", at_least("lag", self.lag, 1))
         if isinstance(self.norms, InvariantNorms):
@@ -108,20 +111,22 @@ class DiagonalPlusRankOne:
             jnp.zeros((self.lag, *blocks.shape[1:]), blocks.dtype), off, jacobians, jnp.zeros((), jnp.int32)
         )
         v, w = jnp.zeros((self.rank, h.size), h.dtype), jnp.zeros((self.rank, *theta.shape), theta.dtype)
-        return BlocksPlus(blocks, crossings, v, w, self.norms.init(h))
+        return BlocksPlus(blocks, crossings, v, w, self.norms.init(h), self.belief.init(theta, self.rank))
 
     def forget(self, influence: BlocksPlus) -> BlocksPlus:
         nothing = jax.tree.map(jnp.zeros_like, influence)
-        return nothing._replace(memory=self.norms.forget(influence.memory))
+        return nothing._replace(memory=self.norms.forget(influence.memory), belief=influence.belief)
 
     def observe(
-        self, system: Any, influence: BlocksPlus, params: Params, dl_dh: Float[Array, " n"]
+        self, system: Any, influence: BlocksPlus, params: Params, dl_dh: Float[Array, " n"], metric: Metric
     ) -> tuple[BlocksPlus, Tree, bool]:
         """dl/dtheta = sum_i H_i Z_i + what came from other units in the last steps + (1/K) sum_k (H v_k) w_k."""
         substep = system.substeps[0]
         own = pull_blocks(influence.blocks, substep, dl_dh) + influence.crossings.pull(dl_dh)
-        gradient = own + mix(influence.v @ dl_dh / self.rank, influence.w)
-        return influence._replace(memory=self.norms.observe(influence.memory, dl_dh)), gradient, True
+        parts = Parts(own, influence.v @ dl_dh, influence.w)
+        belief, gradient = self.belief.weigh(influence.belief, parts, metric)
+        memory = self.norms.observe(influence.memory, dl_dh)
+        return influence._replace(memory=memory, belief=belief), gradient, True
 
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, "rank units"], ...]:
         """The signs eps, for each of the K terms and each unit."""
@@ -139,7 +144,8 @@ class DiagonalPlusRankOne:
         crossings = influence.crossings.pushed_on(active, off, _jacobian(loops, off))
         blocks = carry_on(influence.blocks, loops.own, rows)
         memory = self.norms.carry(influence.memory, substep, following, metric)
-        return BlocksPlus(blocks, crossings, jax.vmap(following.push)(v), w, memory), following.h
+        v = jax.vmap(following.push)(v)
+        return BlocksPlus(blocks, crossings, v, w, memory, influence.belief), following.h
 
     def reduce(
         self, substep: SingleCell, influence: BlocksPlus, signs: Int8[Array, "rank units"], metric: Metric

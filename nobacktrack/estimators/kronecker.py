@@ -42,7 +42,7 @@ class KFRTRL:
         return jax.tree.map(jnp.zeros_like, influence)
 
     def observe(
-        self, system: Any, influence: Kronecker, params: Params, dl_dh: Float[Array, " n"]
+        self, system: Any, influence: Kronecker, params: Params, dl_dh: Float[Array, " n"], metric: Metric
     ) -> tuple[Kronecker, Tree, bool]:
         """dl/dtheta = (H A) (x) u."""
         along = jnp.tensordot(dl_dh, influence.a, axes=1)
@@ -98,7 +98,7 @@ class KroneckerSum:
         return jax.tree.map(jnp.zeros_like, influence)
 
     def observe(
-        self, system: Any, influence: KroneckerTerms, params: Params, dl_dh: Float[Array, " n"]
+        self, system: Any, influence: KroneckerTerms, params: Params, dl_dh: Float[Array, " n"], metric: Metric
     ) -> tuple[KroneckerTerms, Tree, bool]:
         """dl/dtheta = sum_k (H A_k) (x) u_k."""
         along = jnp.einsum("n,knug->kug", dl_dh, influence.a)

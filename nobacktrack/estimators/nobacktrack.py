@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int8
 
 from .. import counter
 from ..configuration import at_least, configuration, expect_part, set_field, static
+from ..influence.belief import Belief, Parts, Unbiased, each
 from ..influence.immediate import Rows, linearise, no_rows, row_count
 from ..influence.norms import MetricNorms, Norms
 from ..protocol import Metric, Params, Point, Tree, flat
@@ -24,38 +25,42 @@ class Influence(NamedTuple):
     w: Tree
     rows: Rows
     memory: Tree = ()  # what the norms remember
+    belief: Tree = ()
 
 
 @configuration
 class NoBackTrack:
-    """K independent rank-one reductions, averaged [NBT, Alg. 1 and section 1.4]. Unbiased; time and memory O(K dim
-    theta).
+    """K independent rank-one reductions, averaged [NBT, Alg. 1 and section 1.4]. Unbiased, unless another `belief` is
+    given, which weighs the random part; time and memory O(K dim theta).
     """
 
     rank: int = static(default=1)
     norms: Norms = MetricNorms()
+    belief: Belief = Unbiased()
 
     def __post_init__(self) -> None:
         set_field(self, "rank", at_least("rank", self.rank, 1))
         expect_part(self.norms, "norms", "scales", "a rule such as nbt.MetricNorms()")
+        expect_part(self.belief, "belief", "weigh", "a rule such as nbt.Agreement()")
 
     def init(self, system: Any, at: Point) -> Influence:
         self.norms.expect_system(system)
         v = jnp.zeros((self.rank, flat(at.h).size), flat(at.h).dtype)
         w = jax.tree.map(lambda leaf: jnp.zeros((self.rank, *leaf.shape), leaf.dtype), at.params.theta)
-        return Influence(v, w, no_rows(system.substeps[-1], at), self.norms.init(flat(at.h)))
+        memory, belief = self.norms.init(flat(at.h)), self.belief.init(at.params.theta, self.rank)
+        return Influence(v, w, no_rows(system.substeps[-1], at), memory, belief)
 
     def forget(self, influence: Influence) -> Influence:
         return forget_influence(influence, self.norms)
 
     def observe(
-        self, system: Any, influence: Influence, params: Params, dl_dh: Float[Array, " n"]
+        self, system: Any, influence: Influence, params: Params, dl_dh: Float[Array, " n"], metric: Metric
     ) -> tuple[Influence, Tree, bool]:
         """dl/dtheta = (1/K) sum_k (H v_k) w_k + sum_i H_i w_i, with H = dl/dh [NBT, Alg. 1, update step]."""
-        along = influence.v @ dl_dh / self.rank
-        immediate = influence.rows.pull(system.substeps[-1], dl_dh)
-        gradient = jax.tree.map(lambda w, row: mix(along, w) + row, influence.w, immediate)
-        return influence._replace(memory=self.norms.observe(influence.memory, dl_dh)), gradient, True
+        parts = Parts(influence.rows.pull(system.substeps[-1], dl_dh), influence.v @ dl_dh, influence.w)
+        belief, gradient = self.belief.weigh(influence.belief, parts, metric)
+        memory = self.norms.observe(influence.memory, dl_dh)
+        return influence._replace(memory=memory, belief=belief), gradient, True
 
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, "rank n"], ...]:
         """The signs eps, for each sub-step and each of the K terms."""
@@ -95,7 +100,7 @@ def reduce_and_advance(
         v, w = estimator.reduce(reduced, influence, eps, metric)
         following = linearise(substep, at)
         memory = estimator.norms.carry(influence.memory, substep, following, metric)
-        influence = Influence(jax.vmap(following.push)(v), w, following.rows, memory)
+        influence = influence._replace(v=jax.vmap(following.push)(v), w=w, rows=following.rows, memory=memory)
         at, reduced = at._replace(h=following.h), substep
     return influence, at.h
 
@@ -103,14 +108,4 @@ def reduce_and_advance(
 def forget_influence(influence: Influence, norms: Norms) -> Influence:
     """No influence: a new episode begins."""
     v, w = jax.tree.map(jnp.zeros_like, (influence.v, influence.w))
-    return Influence(v, w, influence.rows.silent(), norms.forget(influence.memory))
-
-
-def each(factors: Float[Array, " rank"], leaf: Float[Array, "rank ..."]) -> Array:
-    """A factor for each of the K terms."""
-    return factors.astype(leaf.dtype).reshape(-1, *(1,) * (leaf.ndim - 1)) * leaf
-
-
-def mix(factors: Float[Array, " rank"], leaf: Float[Array, "rank ..."]) -> Array:
-    """sum_k factor_k leaf_k."""
-    return jnp.tensordot(factors.astype(leaf.dtype), leaf, axes=1)
+    return influence._replace(v=v, w=w, rows=influence.rows.silent(), memory=norms.forget(influence.memory))

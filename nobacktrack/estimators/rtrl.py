@@ -25,7 +25,7 @@ class RTRL:
         return jax.tree.map(jnp.zeros_like, influence)
 
     def observe(
-        self, system: Any, influence: Tree, params: Params, dl_dh: Float[Array, " n"]
+        self, system: Any, influence: Tree, params: Params, dl_dh: Float[Array, " n"], metric: Metric
     ) -> tuple[Tree, Tree, bool]:
         """dl/dtheta = dl/dh G [NBT, eq. 6]."""
         return influence, jax.tree.map(lambda g: jnp.tensordot(dl_dh.astype(g.dtype), g, axes=1), influence), True

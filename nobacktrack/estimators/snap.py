@@ -22,7 +22,7 @@ class UnitBlocks:
         return jnp.zeros_like(influence)
 
     def observe(
-        self, system: Any, influence: Blocks, params: Params, dl_dh: Float[Array, " n"]
+        self, system: Any, influence: Blocks, params: Params, dl_dh: Float[Array, " n"], metric: Metric
     ) -> tuple[Blocks, Tree, bool]:
         """dl/dtheta = sum_u H_u Z_u."""
         return influence, pull_blocks(influence, system.substeps[0], dl_dh), True

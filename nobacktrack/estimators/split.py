@@ -45,7 +45,7 @@ class SplitNoBackTrack:
         return forget_influence(influence, self.norms)
 
     def observe(
-        self, system: Any, influence: Influence, params: Params, dl_dh: Float[Array, " n"]
+        self, system: Any, influence: Influence, params: Params, dl_dh: Float[Array, " n"], metric: Metric
     ) -> tuple[Influence, Tree, bool]:
         """dl/dtheta = sum_k (H v_k) w_k + sum_i H_i w_i."""
         along = influence.v @ dl_dh

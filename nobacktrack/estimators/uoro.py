@@ -43,7 +43,7 @@ class UORO:
         return jax.tree.map(jnp.zeros_like, influence)
 
     def observe(
-        self, system: Any, influence: Product, params: Params, dl_dh: Float[Array, " n"]
+        self, system: Any, influence: Product, params: Params, dl_dh: Float[Array, " n"], metric: Metric
     ) -> tuple[Product, Tree, bool]:
         """dl/dtheta = (H v) w."""
         along = influence.v @ dl_dh

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int32
 
-from ..configuration import as_number, configuration
+from ..configuration import as_number, as_share, configuration
 from ..protocol import Metric, Tree
 from ..registry import register
 from ..updates.metrics import Euclidean
@@ -145,6 +145,28 @@ class Unscaled(Plain):
 
     def scales(self, norm_w: Array, norm_v: Array) -> tuple[Array, Array]:
         return jnp.ones_like(norm_w), jnp.ones_like(norm_w)
+
+
+@configuration
+class DemandNorms(Plain):
+    """w in the metric in which theta moves, v by what was asked of it: |v|^2 = sum_i q_i v_i^2 with q the running mean
+    of (dl/dh)^2, at a `pace`. No sign touches q. For blocks, whose dl/dh holds all the losses of a block.
+    """
+
+    pace: float = 0.02
+
+    def __post_init__(self) -> None:
+        as_share(self.pace, "pace")
+
+    def init(self, h: Float[Array, " n"]) -> Float[Array, " n"]:
+        return jnp.zeros_like(h)
+
+    def observe(self, memory: Float[Array, " n"], dl_dh: Float[Array, " n"]) -> Float[Array, " n"]:
+        return memory + self.pace * (dl_dh**2 - memory)
+
+    def ruler(self, memory: Float[Array, " n"], influence: Any, substep: Any, metric: Metric) -> Ruler:
+        mean = jnp.mean(memory)
+        return Ruler(metric, jnp.where(mean > 0, memory + LEAST_WORTH * mean, 1))
 
 
 @configuration
@@ -293,8 +315,7 @@ def _expect_within(norms: ForesightNorms | GramianNorms) -> None:
     """Refuse a horizon or a pace by which nothing settles."""
     if isinstance(as_number(norms.horizon, "horizon"), Real) and norms.horizon > 1:
         raise ValueError(f"horizon must be at most 1, not {norms.horizon}")
-    if isinstance(as_number(norms.pace, "pace"), Real) and not 0 < norms.pace <= 1:
-        raise ValueError(f"pace must be above 0 and at most 1, not {norms.pace}")
+    as_share(norms.pace, "pace")
 
 
 def _inner(w: Tree, raised: Tree) -> Float[Array, "rank rank"]:

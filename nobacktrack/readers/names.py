@@ -37,11 +37,12 @@ _CELL_CLASSES = {
 
 
 class Kind(NamedTuple):
-    """An estimator: its class, the whole numbers that may follow its name, and whether norms may."""
+    """An estimator: its class, the whole numbers that may follow its name, and whether norms and a belief may."""
 
     cls: str
     numbers: tuple[str, ...] = ()
     norms: bool = False
+    belief: bool = False
 
     def usage(self, name: str) -> str:
         """`name[:number[:number]]`."""
@@ -49,9 +50,10 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "nobacktrack": Kind("NoBackTrack", ("rank",), norms=True),
+    "block": Kind("BlockNoBackTrack", ("depth", "every", "rank"), belief=True),
+    "nobacktrack": Kind("NoBackTrack", ("rank",), norms=True, belief=True),
     "split": Kind("SplitNoBackTrack", ("blocks",), norms=True),
-    "diagonal": Kind("DiagonalPlusRankOne", ("rank", "lag"), norms=True),
+    "diagonal": Kind("DiagonalPlusRankOne", ("rank", "lag"), norms=True, belief=True),
     "uoro": Kind("UORO"),
     "kfrtrl": Kind("KFRTRL"),
     "kronecker": Kind("KroneckerSum", ("rank",)),
@@ -64,11 +66,14 @@ KINDS = {
     "artbp": Kind("ARTBP", ("depth",)),
 }
 NORMS = {"gramian": "GramianNorms", "foresight": "ForesightNorms", "euclidean": "EuclideanNorms"}
+BELIEFS = {"unbiased": ("Unbiased",), "agreement": ("Agreement",), "truncated": ("Share", 0.0)}
 WITH_NORMS = [name for name, kind in KINDS.items() if kind.norms]
+WITH_BELIEF = [name for name, kind in KINDS.items() if kind.belief]
 
 ESTIMATORS = (
     f"{', '.join(kind.usage(name) for name, kind in KINDS.items())}; {', '.join(WITH_NORMS)} also with "
-    f"{', '.join('+' + name for name in NORMS)} norms"
+    f"{', '.join('+' + name for name in NORMS)} norms, {', '.join(WITH_BELIEF)} with "
+    f"{', '.join('+' + name for name in BELIEFS)}"
 )
 UPDATES = (
     "kalman[:decay[:prior]], sgd[:rate] (decay and rate over sqrt t), adam[:rate]; for streams that change, "
@@ -87,10 +92,10 @@ def cell_of(name: str, units: int, symbols: int | None = None, **ends: int) -> A
 
 
 def estimator_of(text: str) -> Any:
-    """An estimator from `name[:number[:number]][+norms]`."""
+    """An estimator from `name[:number[:number]][+norms][+belief]`."""
     import nobacktrack as nbt
 
-    spec, _, norms = text.partition("+")
+    spec, *options = text.split("+")
     name, *numbers = spec.split(":")
     if name not in KINDS:
         raise ValueError(f"estimator: {text!r} is none of {ESTIMATORS}")
@@ -98,14 +103,26 @@ def estimator_of(text: str) -> Any:
     if len(numbers) > len(kind.numbers) or not all(number.isdecimal() for number in numbers):
         takes = f"is {kind.usage(name)}, with whole numbers" if kind.numbers else "takes no number"
         raise ValueError(f"estimator: {text!r}; {name} {takes}")
-    if norms and not kind.norms:
-        raise ValueError(f"estimator: {text!r}; norms are for {', '.join(WITH_NORMS)}, not for {name}")
-    if norms and norms not in NORMS:
-        raise ValueError(f"estimator: {text!r}; norms are {', '.join(NORMS)}")
     given: dict[str, Any] = dict(zip(kind.numbers, map(int, numbers), strict=False))
-    if norms:
-        given["norms"] = getattr(nbt, NORMS[norms])()
+    for option in options:
+        given |= _option(text, name, kind, option)
     return getattr(nbt, kind.cls)(**given)
+
+
+def _option(text: str, name: str, kind: Kind, option: str) -> dict[str, Any]:
+    """Norms or a belief, by name."""
+    import nobacktrack as nbt
+
+    if option in NORMS and kind.norms:
+        return {"norms": getattr(nbt, NORMS[option])()}
+    if option in BELIEFS and kind.belief:
+        cls, *numbers = BELIEFS[option]
+        return {"belief": getattr(nbt, cls)(*numbers)}
+    if option in NORMS:
+        raise ValueError(f"estimator: {text!r}; norms are for {', '.join(WITH_NORMS)}, not for {name}")
+    if option in BELIEFS:
+        raise ValueError(f"estimator: {text!r}; beliefs are for {', '.join(WITH_BELIEF)}, not for {name}")
+    raise ValueError(f"estimator: {text!r}; norms are {', '.join(NORMS)}, beliefs {', '.join(BELIEFS)}")
 
 
 def update_of(text: str) -> Any:

@@ -67,7 +67,9 @@ def test_unbiased_with_every_norm_on_an_outside_path_of_theta_and_j(norms, kind,
             )
             state = learner.advance_unchecked(moved, x, draw)
             dl_dh = jnp.array([0.7, -0.4])  # a loss from outside: some norms learn from it
-            influence, _, _ = learner.estimator.observe(learner.system, state.influence, state.params, dl_dh)
+            influence, _, _ = learner.estimator.observe(
+                learner.system, state.influence, state.params, dl_dh, learner.metric(state)
+            )
             state = state._replace(influence=influence)
         return state
 

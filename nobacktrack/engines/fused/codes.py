@@ -49,6 +49,15 @@ class Norms(IntEnum):
     UNSCALED = 2
     FORESIGHT = 3
     GRAMIAN = 4
+    DEMAND = 5
+
+
+class Belief(IntEnum):
+    """`loops/windowed.py`: how much of the random part is believed."""
+
+    UNBIASED = 0
+    SHARE = 1
+    AGREEMENT = 2
 
 
 class Verb(IntEnum):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...configuration import InverseSqrt, rate_at
-from ...estimators import RTRL, NoBackTrack, TruncatedBPTT
+from ...estimators import RTRL, BlockNoBackTrack, NoBackTrack, TruncatedBPTT
 from ...learner import Learner
 from ...protocol import State
 from ...systems import GRU, LSTM, RNN, LeakyRNN, LearnedLeakyRNN
@@ -17,7 +17,7 @@ from ...systems.readouts import Gaussian, Softmax
 from ...updates import SGD, Diagonal, Kalman, OuterProduct, QuasiDiagonal
 from ...updates.kalman import MOST_DECAY
 from . import codes
-from .loops import bptt, nobacktrack, rtrl
+from .loops import bptt, nobacktrack, rtrl, windowed
 from .loops.chunk import Loop
 from .memory.layout import BLOCK, Sizes
 
@@ -31,7 +31,12 @@ CELLS = {
 ACTIVATIONS = {"sigmoid": codes.Activation.SIGMOID, "tanh": codes.Activation.TANH, None: codes.Activation.IDENTITY}
 READOUTS = {Softmax: codes.Readout.SOFTMAX, Gaussian: codes.Readout.GAUSSIAN}
 METRICS = {Diagonal: codes.Metric.DIAGONAL, QuasiDiagonal: codes.Metric.QUASI_DIAGONAL}
-LOOPS: dict[Any, Loop] = {NoBackTrack: nobacktrack.LOOP, RTRL: rtrl.LOOP, TruncatedBPTT: bptt.LOOP}
+LOOPS: dict[Any, Loop] = {
+    NoBackTrack: nobacktrack.LOOP,
+    RTRL: rtrl.LOOP,
+    TruncatedBPTT: bptt.LOOP,
+    BlockNoBackTrack: windowed.LOOP,
+}
 
 MOST_COMPONENTS = 2  # of a unit, in `kernels/transition.py`
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....compiled import ZERO, entry, fill, inlined, kernel
-from ....estimators import TruncatedBPTT
+from ....estimators.bptt import InBlocks
 from .. import SOURCES
 from ..kernels import transition
 from ..kernels.cells import compute_activity, step_cells
@@ -67,41 +67,82 @@ def add_loss(s: Any, m: Any) -> None:
 def close(s: Any, m: Any) -> None:
     """The gradient of a block that is full, added to what waits for a target."""
     if m.ints[HELD] == s.depth:
-        backtrack(s, m)
+        backtrack(s, m, matrix(m, OWN.gradient))
         m.ints[HELD] = 0
         m.ints[READY] = 1
 
 
 @kernel
-def backtrack(s: Any, m: Any) -> None:
-    """gradient += sum_j lambda_j df/dtheta(h_j, x_j), from the newest transition to the oldest."""
-    theta, hears, alpha = matrix(m, PIECE.theta), matrix(m, PIECE.hears), vector(m, PIECE.alpha)
-    activity, slope, u, a = vector(m, PIECE.activity), vector(m, PIECE.slope), matrix(m, PIECE.u), vector(m, PIECE.a)
-    c, retention, q = matrix(m, PIECE.c), matrix(m, PIECE.retention), vector(m, PIECE.q)
-    ring_h, ring_x, ring_dl_dh = matrix(m, OWN.ring_h), matrix(m, OWN.ring_x), matrix(m, OWN.ring_dl_dh)
-    following, co_state, by_symbol = matrix(m, OWN.following), vector(m, OWN.co_state), s.inputs == 0
+def backtrack(s: Any, m: Any, gradient: Any) -> None:
+    """gradient += sum_j lambda_j df/dtheta(h_j, x_j), from the newest transition to the oldest; lambda stays in
+    `co_state`, and no loss in the window.
+    """
+    ring_dl_dh, co_state = matrix(m, OWN.ring_dl_dh), vector(m, OWN.co_state)
     fill(co_state, ZERO)
     for age in range(m.ints[HELD]):
         slot = (m.ints[HEAD] - 1 - age) % s.depth
         for i in range(co_state.size):
             co_state[i] += ring_dl_dh[slot, i]
-        own, symbol = as_rows(row(ring_h, slot), s.components), m.ints[RING + slot]
-        compute_activity(s.activation, own, activity, slope)
-        transition.fan_in(activity, s.units, symbol, row(ring_x, slot), hears, u)
-        transition.preactivate(theta, u, hears, s.units, symbol, by_symbol, a)
-        step_cells(s.cell, a, own, alpha, following, c, retention)
-        transition.pull_rows(c, co_state, q)
-        transition.add_rows(q, u, symbol, by_symbol, s.units, matrix(m, OWN.gradient))
-        transition.pull_state(theta, hears, slope, retention, q, co_state)
-        if m.ints[RING + s.depth + slot]:
-            fill(co_state, ZERO)
+        linearise(s, m, slot)
+        pull(s, m, slot, co_state, gradient)
         fill(row(ring_dl_dh, slot), ZERO)
+
+
+@kernel
+def linearise(s: Any, m: Any, slot: Any) -> None:
+    """f and its derivatives again, at a transition of the window."""
+    remember_fan_in(s, m, slot)
+    symbol, a, u = m.ints[RING + slot], vector(m, PIECE.a), matrix(m, PIECE.u)
+    transition.preactivate(matrix(m, PIECE.theta), u, matrix(m, PIECE.hears), s.units, symbol, s.inputs == 0, a)
+    derive(s, m, slot)
+
+
+@kernel
+def remember_fan_in(s: Any, m: Any, slot: Any) -> None:
+    """The activities and the fan-in of a transition of the window."""
+    activity, ring_x = vector(m, PIECE.activity), matrix(m, OWN.ring_x)
+    own = as_rows(row(matrix(m, OWN.ring_h), slot), s.components)
+    compute_activity(s.activation, own, activity, vector(m, PIECE.slope))
+    hears, u = matrix(m, PIECE.hears), matrix(m, PIECE.u)
+    transition.fan_in(activity, s.units, m.ints[RING + slot], row(ring_x, slot), hears, u)
+
+
+@kernel
+def derive(s: Any, m: Any, slot: Any) -> None:
+    """c and retention of a transition of the window, from its pre-activations."""
+    own = as_rows(row(matrix(m, OWN.ring_h), slot), s.components)
+    c, retention = matrix(m, PIECE.c), matrix(m, PIECE.retention)
+    step_cells(s.cell, vector(m, PIECE.a), own, vector(m, PIECE.alpha), matrix(m, OWN.following), c, retention)
+
+
+@kernel
+def pull(s: Any, m: Any, slot: Any, co_state: Any, gradient: Any) -> None:
+    """A cotangent on h' back to h, and to theta, where it is added; none goes beyond the beginning of an episode."""
+    u, q, hears = matrix(m, PIECE.u), vector(m, PIECE.q), matrix(m, PIECE.hears)
+    slope, retention = vector(m, PIECE.slope), matrix(m, PIECE.retention)
+    transition.pull_rows(matrix(m, PIECE.c), co_state, q)
+    transition.add_rows(q, u, m.ints[RING + slot], s.inputs == 0, s.units, gradient)
+    transition.pull_state(matrix(m, PIECE.theta), hears, slope, retention, q, co_state)
+    if begins(s, m, slot):
+        fill(co_state, ZERO)
+
+
+@inlined
+def begins(s: Any, m: Any, slot: Any) -> Any:
+    """Whether an episode begins with a transition of the window."""
+    return m.ints[RING + s.depth + slot] != 0
 
 
 @inlined
 def advance(s: Any, m: Any, symbol: Any, values: Any) -> None:
-    """One more transition in the window, over the oldest one where it is full; h' = f(theta, h, x)."""
+    """The end of a block that had no target there; one more transition."""
     close(s, m)
+    step(s, m, symbol, values)
+
+
+@kernel
+def step(s: Any, m: Any, symbol: Any, values: Any) -> None:
+    """One more transition in the window, over the oldest one where it is full; h' = f(theta, h, x)."""
     extend(s, m, symbol, values)
     transition.compute_fan_in(s, m, symbol, values, False)
     h, a, u = matrix(m, PIECE.h), vector(m, PIECE.a), matrix(m, PIECE.u)
@@ -140,7 +181,7 @@ def run_bptt(machine: Any, verb: Any, chunk: Any) -> None:
     run_chunk(observe, advance, restart, machine, verb, chunk)
 
 
-def pack(block: Any, estimator: TruncatedBPTT, store: Store) -> None:
+def pack(block: Any, estimator: InBlocks, store: Store) -> None:
     own, ints, depth, window = store.own, store.ints, store.sizes.depth, block.window
     own.gradient[:] = packing.columns(block.gradient)
     own.ring_h[:], own.ring_dl_dh[:] = window.h, window.dl_dh
@@ -148,17 +189,17 @@ def pack(block: Any, estimator: TruncatedBPTT, store: Store) -> None:
         own.ring_x[:] = window.x
     else:
         ints[RING : RING + depth] = window.x
-    ints[RING + depth :] = window.begins
+    ints[RING + depth : RING + 2 * depth] = window.begins
     ints[[HEAD, HELD, FRESH, READY]] = window.head, window.held, window.fresh, block.due
 
 
-def unpack(like: Any, estimator: TruncatedBPTT, store: Store) -> Any:
+def unpack(like: Any, estimator: InBlocks, store: Store) -> Any:
     own, ints, depth = store.own, store.ints, store.sizes.depth
     window = like.window._replace(
         h=own.ring_h,
         x=own.ring_x if store.sizes.inputs else ints[RING : RING + depth],
         dl_dh=own.ring_dl_dh,
-        begins=ints[RING + depth :] != 0,
+        begins=ints[RING + depth : RING + 2 * depth] != 0,
         fresh=ints[FRESH] != 0,
         head=ints[HEAD],
         held=ints[HELD],

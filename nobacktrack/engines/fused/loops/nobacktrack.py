@@ -8,6 +8,7 @@ import numpy as np
 
 from ....compiled import ZERO, entry, fill, inlined, kernel
 from ....estimators import NoBackTrack
+from ....influence.belief import Unbiased
 from .. import SOURCES
 from ..kernels import norms, terms, transition
 from ..kernels.cells import step_cells
@@ -108,6 +109,12 @@ def unpack(like: Any, estimator: NoBackTrack, store: Store) -> Any:
     return like._replace(v=own.v, w=w, rows=rows, memory=memory)
 
 
+def refusal(estimator: NoBackTrack) -> str | None:
+    parts, known = (estimator.norms, estimator.belief), (*NORMS, Unbiased)
+    unknown = [type(part).__name__ for part in parts if type(part) not in known]
+    return f"it has no loop for {unknown[0]}" if unknown else None
+
+
 LOOP = Loop(
     run=run_nobacktrack,
     pieces=TermPieces,
@@ -115,9 +122,7 @@ LOOP = Loop(
     unpack=unpack,
     sizes=lambda estimator: {"terms": estimator.rank, "norms": NORMS[type(estimator.norms)].code},
     counters=lambda sizes: 1,
-    refusal=lambda estimator: (
-        None if type(estimator.norms) in NORMS else f"it has no loop for {type(estimator.norms).__name__}"
-    ),
+    refusal=refusal,
     flush=flush_nobacktrack,
     bands=True,
 )

@@ -46,6 +46,8 @@ class Sizes(NamedTuple):
     terms: int = 0  # of an estimator: how many w_k there are
     depth: int = 0  # how many steps it looks back
     norms: int = 0  # the rule of its reductions
+    block: int = 0  # after how many steps theta moves
+    belief: int = 0  # the rule for its random part
 
     @property
     def rows(self) -> int:

@@ -79,6 +79,13 @@ def matrix(m: Any, piece: Any) -> Any:
 
 
 @inlined
+def slab(m: Any, piece: Any, k: Any) -> Any:
+    """Matrix k of a piece with three axes."""
+    rows, columns = m.places[piece, 2], m.places[piece, 3]
+    return _view(m.work, m.places[piece, 0] + k * rows * columns, (rows, columns))
+
+
+@inlined
 def band(m: Any, piece: Any, first: Any, width: Any) -> Any:
     """A band of a piece with two axes: the rows from `first` on."""
     fan = m.places[piece, 1]

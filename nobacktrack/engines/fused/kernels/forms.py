@@ -1,0 +1,136 @@
+"""Forms on theta in one band: their products in the metric in which theta moves."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ....compiled import ONE, ZERO, inlined, kernel
+from ..codes import Metric
+from ..memory.layout import BLOCK, PIECE
+from ..memory.views import matrix, vector
+from .rows import reciprocal, schur
+
+AA, AB, BB, A0, B0, INVERSE0 = (np.uint64(BLOCK * i) for i in range(6))  # in `scratch`, of each row of a block
+
+
+@kernel
+def products(s: Any, m: Any, metric: Any, a: Any, b: Any, unit_a: Any, unit_b: Any) -> Any:
+    """<a, C a>, <a, C b> and <b, C b> of two forms, each over a unit of its own, in one pass."""
+    fan, width = a.shape
+    m0i, mii, prior = matrix(m, PIECE.theta_m0i), matrix(m, PIECE.theta_mii), vector(m, PIECE.priors)[0]
+    scratch = vector(m, PIECE.scratch)
+    over_a, over_b = ONE / unit_a, ONE / unit_b
+    aa, ab, bb = ZERO * over_a, ZERO * over_a, ZERO * over_a
+    for begin in range(0, width, BLOCK):
+        start, count = np.uint64(begin), np.uint64(min(BLOCK, width - begin))
+        begin_rows(metric, m0i, mii, prior, a, b, over_a, over_b, scratch, start, count)
+        for i in range(np.uint64(1), np.uint64(fan)):
+            add_weights(metric, m0i, mii, prior, a, b, over_a, over_b, scratch, i, start, count)
+        for r in range(count):
+            aa += scratch[AA + r]
+            ab += scratch[AB + r]
+            bb += scratch[BB + r]
+    return aa, ab, bb
+
+
+@inlined
+def begin_rows(
+    metric: Any,
+    m0i: Any,
+    mii: Any,
+    prior: Any,
+    a: Any,
+    b: Any,
+    over_a: Any,
+    over_b: Any,
+    scratch: Any,
+    start: Any,
+    count: Any,
+) -> None:
+    """The biases of a block of rows."""
+    for r in range(count):
+        scratch[INVERSE0 + r] = ONE
+        if metric == Metric.QUASI_DIAGONAL:
+            scratch[INVERSE0 + r] = reciprocal(m0i[0, start + r] + prior)
+        elif metric == Metric.DIAGONAL:
+            scratch[INVERSE0 + r] = reciprocal(mii[0, start + r] + prior)
+        x, y = a[0, start + r] * over_a, b[0, start + r] * over_b
+        scratch[A0 + r], scratch[B0 + r] = x, y
+        scratch[AA + r] = x * x * scratch[INVERSE0 + r]
+        scratch[AB + r] = x * y * scratch[INVERSE0 + r]
+        scratch[BB + r] = y * y * scratch[INVERSE0 + r]
+
+
+@inlined
+def add_weights(
+    metric: Any,
+    m0i: Any,
+    mii: Any,
+    prior: Any,
+    a: Any,
+    b: Any,
+    over_a: Any,
+    over_b: Any,
+    scratch: Any,
+    i: Any,
+    start: Any,
+    count: Any,
+) -> None:
+    """Weight i of a block of rows."""
+    if metric == Metric.QUASI_DIAGONAL:
+        for r in range(count):
+            mi, si = schur(m0i[i, start + r], mii[i, start + r], scratch[INVERSE0 + r], prior)
+            x = a[i, start + r] * over_a - mi * scratch[A0 + r]
+            y = b[i, start + r] * over_b - mi * scratch[B0 + r]
+            scratch[AA + r] += x * x * si
+            scratch[AB + r] += x * y * si
+            scratch[BB + r] += y * y * si
+    else:
+        for r in range(count):
+            si = reciprocal(mii[i, start + r] + prior) if metric == Metric.DIAGONAL else ONE
+            x, y = a[i, start + r] * over_a, b[i, start + r] * over_b
+            scratch[AA + r] += x * x * si
+            scratch[AB + r] += x * y * si
+            scratch[BB + r] += y * y * si
+
+
+@kernel
+def norms_of(s: Any, m: Any, metric: Any, a: Any, b: Any, tiny: Any) -> Any:
+    """|a| and |b|; in units of their largest entries where squares under- or overflow."""
+    one = ONE + ZERO * tiny
+    aa, _, bb = products(s, m, metric, a, b, one, one)
+    if tiny < aa < ONE / tiny and tiny < bb < ONE / tiny:
+        return math.sqrt(aa), math.sqrt(bb)
+    largest_a, largest_b = largest(a), largest(b)
+    unit_a, unit_b = largest_a if largest_a > ZERO else one, largest_b if largest_b > ZERO else one
+    aa, _, bb = products(s, m, metric, a, b, unit_a, unit_b)
+    return largest_a * math.sqrt(aa), largest_b * math.sqrt(bb)
+
+
+@kernel
+def largest(a: Any) -> Any:
+    """The largest entry of a form."""
+    found = ZERO * a[0, 0]
+    for i in range(a.shape[0]):
+        for r in range(a.shape[1]):
+            found = max(found, abs(a[i, r]))
+    return found
+
+
+@kernel
+def add_multiple(total: Any, factor: Any, a: Any, keep: Any) -> None:
+    """total <- keep total + factor a."""
+    for i in range(a.shape[0]):
+        for r in range(a.shape[1]):
+            total[i, r] = keep * total[i, r] + factor * a[i, r]
+
+
+@kernel
+def copy_multiple(target: Any, factor: Any, a: Any) -> None:
+    """target <- factor a."""
+    for i in range(a.shape[0]):
+        for r in range(a.shape[1]):
+            target[i, r] = factor * a[i, r]

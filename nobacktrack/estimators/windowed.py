@@ -1,0 +1,134 @@
+"""NoBackTrack over blocks: exact within a window, random only for what is older [UORO with memory T, in the
+literature].
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int8, Int32
+
+from .. import counter
+from ..configuration import at_least, configuration, expect_part, set_field, static
+from ..influence.belief import Agreement, Belief, Parts, each
+from ..influence.norms import DemandNorms, EuclideanNorms, MetricNorms, Norms, Unscaled
+from ..protocol import Metric, Params, Point, Tree, flat
+from ..registry import register
+from .bptt import InBlocks, Window, backtrack, empty, pull_back, push_through
+
+
+@register
+class Tail(NamedTuple):
+    """A window, and dh/dtheta = (1/K) sum_k v_k w_k^T at its beginning; a block is the steps since theta moved."""
+
+    window: Window
+    gradient: Tree
+    due: Bool[Array, ""]
+    age: Int32[Array, ""]  # of the block
+    v: Float[Array, "rank n"]
+    w: Tree
+    signs: Int8[Array, "rank n"]  # for the end of the block, which has no draws of its own
+    demand: Tree  # what the norms remember
+    belief: Tree
+
+
+@configuration
+class BlockNoBackTrack(InBlocks):
+    """The losses of the last `every` steps go back exactly through a window of `depth` steps, and meet K random outer
+    products at its beginning: dl/dtheta = (dl/dtheta, h_s held) + s (1/K) sum_k (lambda v_k) w_k, lambda = dl/dh_s.
+
+    When theta moves, the oldest steps leave the window, h_{s'} = F(theta, h_s): v_k <- rho F_h v_k + rho' D nu_k,
+    w_k <- w_k / rho + nu_k^T D^-1 F_theta / rho', with signs nu_k, so that noise comes in once a block, for what is
+    older than the window. Unbiased with `belief=Unbiased()` where `every` = `depth` (all of a window has one theta);
+    for less, derivatives of past steps are taken at the theta of now, a bias of the order of the rate, as in
+    `SlidingBPTT`. Any other belief is biased, see there. Time O((depth/every + 2 K) dim theta) a step, memory O(K dim
+    theta + depth n).
+    """
+
+    depth: int = static(default=60)
+    every: int | None = static(default=None)
+    rank: int = static(default=2)
+    norms: Norms = DemandNorms()
+    belief: Belief = Agreement()
+
+    def __post_init__(self) -> None:
+        set_field(self, "depth", at_least("depth", self.depth, 1))
+        set_field(self, "rank", at_least("rank", self.rank, 1))
+        if self.every is not None:
+            set_field(self, "every", at_least("every", self.every, 1))
+        if self.block > self.depth:
+            raise ValueError(f"every must be at most depth = {self.depth}, not {self.every}")
+        expect_part(self.belief, "belief", "weigh", "a rule such as nbt.Agreement()")
+        if not isinstance(self.norms, DemandNorms | EuclideanNorms | MetricNorms | Unscaled):
+            raise ValueError(f"norms: {self.norms} follows every step; nbt.DemandNorms() is for blocks")
+
+    @property
+    def block(self) -> int:
+        """`every`, or `depth` where that is not given."""
+        return self.every or self.depth
+
+    def init(self, system: Any, at: Point) -> Tail:
+        theta, h = at.params.theta, flat(at.h)
+        none, terms = jnp.zeros((), jnp.int32), (self.rank, h.size)
+        return Tail(
+            empty(self.depth, at),
+            jax.tree.map(jnp.zeros_like, theta),
+            jnp.zeros((), bool),
+            none,
+            jnp.zeros(terms, h.dtype),
+            jax.tree.map(lambda leaf: jnp.zeros((self.rank, *leaf.shape), leaf.dtype), theta),
+            jnp.ones(terms, jnp.int8),
+            self.norms.init(h),
+            self.belief.init(theta, self.rank),
+        )
+
+    def over(self, block: Tail) -> Bool[Array, ""]:
+        return block.age == self.block
+
+    def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, "rank n"]]:
+        """The signs nu."""
+        return (counter.signs(key, t, (self.rank, flat(h).size)),)
+
+    def advance(self, system: Any, influence: Tail, at: Point, metric: Metric, signs: Any) -> tuple[Tail, Tree]:
+        tail = self.close(system, influence, at.params, metric)
+        tail = tail._replace(window=tail.window.push(at), age=tail.age + 1, signs=signs[0])
+        return tail, system.evolve(at.params, at.h, at.x)
+
+    def end(self, system: Any, block: Tail, params: Params, metric: Metric) -> tuple[Tail, Tree]:
+        """The gradient of the block, and the tail at the beginning of the next window."""
+        co_state, exact = backtrack(system, block.window, params)
+        belief, gradient = self.belief.weigh(block.belief, Parts(exact, block.v @ co_state, block.w), metric)
+        demand = self.norms.observe(block.demand, co_state)
+        leaving = jnp.maximum(block.window.held + self.block - self.depth, 0)
+        v, w = self._carry(system, block._replace(demand=demand), params, metric, leaving)
+        window = block.window.settle(leaving)
+        return block._replace(
+            window=window, age=jnp.zeros_like(block.age), v=v, w=w, demand=demand, belief=belief
+        ), gradient
+
+    def _carry(
+        self, system: Any, block: Tail, params: Params, metric: Metric, leaving: Array
+    ) -> tuple[Float[Array, "rank n"], Tree]:
+        """G~ through the transitions that leave: F_h G~ + F_theta, reduced."""
+        window = block.window._replace(dl_dh=jnp.zeros_like(block.window.dl_dh))
+        ruler = self.norms.ruler(block.demand, block, system.substeps[-1], metric)
+        weights = ruler.q**-0.25
+        nu = block.signs.astype(block.v.dtype)
+        ages = window.held - leaving, window.held
+
+        def pull(co_state: Array) -> Tree:
+            return pull_back(system, window, params, co_state, ages)[1]
+
+        older = push_through(system, window, params, block.v, leaving), block.w
+        newer = weights[None, :] * nu, jax.vmap(pull)(nu / weights[None, :])
+        scaled = [self._balance(ruler, *term) for term in (older, newer)]
+        v, w = jax.tree.map(jnp.add, *scaled)
+        some = leaving > 0
+        return jnp.where(some, v, block.v), jax.tree.map(lambda new, old: jnp.where(some, new, old), w, block.w)
+
+    def _balance(self, ruler: Any, v: Float[Array, "rank n"], w: Tree) -> tuple[Array, Tree]:
+        """(rho v_k, w_k / rho)."""
+        rho, inverse = self.norms.scales(ruler.form_norms(w).astype(v.dtype), ruler.state_norms(v))
+        return rho[:, None] * v, jax.tree.map(lambda leaf: each(inverse, leaf), w)

@@ -1,0 +1,236 @@
+"""NoBackTrack over blocks: unbiased by enumeration of the signs of its merges, exact in a window that holds all."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tables import SYSTEMS, inputs_of, outside_path, start, stream_of, vector_inputs
+
+import nobacktrack as nbt
+from nobacktrack import checks
+from nobacktrack.estimators import windowed
+from nobacktrack.protocol import Point, flat
+
+EXACT = 1e-12
+
+
+def blocks(depth, every=None, rank=1, norms=None):
+    return nbt.BlockNoBackTrack(
+        depth=depth, every=every, rank=rank, norms=norms or nbt.DemandNorms(), belief=nbt.Unbiased()
+    )
+
+
+def started(system, estimator):
+    learner = nbt.Learner(SYSTEMS[system].small, estimator, nbt.SGD(0.1))
+    return learner, start(learner)
+
+
+def inputs_for(learner, steps):
+    own = isinstance(learner.system, nbt.System)
+    return vector_inputs(steps, 2) if own else inputs_of(learner.system, steps)
+
+
+def losses(state, steps):
+    """dl/dh from outside, one a step."""
+    return jax.random.normal(jax.random.key(3), (steps, flat(state.h).size), jnp.float64)
+
+
+def gradients(learner, state, inputs, path, signs, reset_at=None):
+    """The gradient of each block, theta being moved from outside where one ends; signs[b] are those of its merge."""
+    given, found = losses(state, len(inputs)), []
+    for t, x in enumerate(inputs):
+        block = t // learner.estimator.block
+        if t == reset_at:
+            state = learner.reset(state)
+        state = learner.advance_unchecked(with_theta(state, path[block]), x, (signs[block],))
+        influence, gradient, _ = learner.estimator.observe(
+            learner.system, state.influence, state.params, given[t], learner.metric(state)
+        )
+        state = state._replace(influence=influence)
+        if (t + 1) % learner.estimator.block == 0:
+            found.append(gradient)
+    return found
+
+
+def with_theta(state, theta):
+    return state._replace(params=state.params._replace(theta=theta))
+
+
+def exact_gradients(learner, state, inputs, path, reset_at=None):
+    """The same with dh/dtheta whole at the beginning of the window, and theta of now within it."""
+    system, given, window, found = learner.system, losses(state, len(inputs)), [], []
+    depth, every = learner.estimator.depth, learner.estimator.block
+    influence = nothing = nbt.RTRL().init(system, Point(state.params, state.h, inputs[0]))
+    for t, x in enumerate(inputs):
+        theta = path[t // every]
+        h = state.params.fixed.h0 if t == reset_at else state.h
+        window.append((h, x, given[t], t == reset_at))
+        state = state._replace(h=system.evolve(with_theta(state, theta).params, h, x))
+        if (t + 1) % every:
+            continue
+        gradient, running, leaving = jax.tree.map(jnp.zeros_like, theta), influence, max(len(window) + every - depth, 0)
+        for j, (h, x, dl_dh, begins) in enumerate(window):
+            point = Point(with_theta(state, theta).params, h, x)
+            running, _ = nbt.RTRL().advance(system, nothing if begins else running, point, learner.metric(state), ())
+            if len(window) - j <= every:
+                part = jax.tree.map(lambda g, dl_dh=dl_dh: jnp.tensordot(dl_dh, g, axes=1), running)
+                gradient = jax.tree.map(jnp.add, gradient, part)
+            influence = running if j + 1 == leaving else influence
+        found, window = [*found, gradient], window[leaving:]
+    return found
+
+
+def bias(learner, state, steps, merges, path=None, reset_at=None):
+    """How far the mean over all signs is from the exact gradient, block by block: the largest relative error."""
+    inputs = inputs_for(learner, steps)
+    count, rank, n = steps // learner.estimator.block, learner.estimator.rank, flat(state.h).size
+    path = path or outside_path(state.params.theta, count)
+
+    def mean(signs):
+        rest = jnp.ones((count - merges, rank, n), jnp.int8)
+        return gradients(learner, state, inputs, path, jnp.concatenate([signs, rest]), reset_at)
+
+    found = checks.mean_over_signs(mean, jax.ShapeDtypeStruct((merges, rank, n), jnp.int8))
+    wanted = jax.jit(lambda state: exact_gradients(learner, state, inputs, path, reset_at))(state)
+    return checks.expect_close(found, wanted, np.inf, "unbiased")
+
+
+@pytest.mark.parametrize(("system", "rank"), [("rnn", 1), ("rnn", 2), ("own", 1), ("two layers", 1)])
+@pytest.mark.parametrize(("depth", "every"), [(1, 1), (2, 2), (2, 1), (3, 2)])
+def test_mean_over_the_signs_of_two_merges_is_the_exact_gradient(system, depth, every, rank):
+    """Three blocks, theta moved between them. In windows, where a step is taken at several thetas, the exact gradient
+    is that of the same derivatives.
+    """
+    learner, state = started(system, blocks(depth, every, rank))
+    assert bias(learner, state, 3 * every, 2) <= EXACT
+
+
+@pytest.mark.parametrize(("depth", "every"), [(3, 3), (3, 1)])
+@pytest.mark.parametrize("system", ["lstm", "heun", "mixed layers"])
+def test_mean_over_the_signs_of_one_merge_is_the_exact_gradient(system, depth, every):
+    learner, state = started(system, blocks(depth, every))
+    steps = (depth // every + 1) * every
+    assert bias(learner, state, steps, depth // every) <= EXACT
+
+
+@pytest.mark.parametrize("norms", [nbt.MetricNorms(), nbt.EuclideanNorms(), nbt.Unscaled()], ids=repr)
+def test_all_norms_are_unbiased(norms):
+    learner, state = started("leaky", blocks(2, norms=norms))
+    assert bias(learner, state, 6, 2) <= EXACT
+
+
+@pytest.mark.parametrize("reset_at", [2, 3, 4])
+def test_an_episode_that_ends_in_a_block(reset_at):
+    learner, state = started("leaky", blocks(3))
+    assert bias(learner, state, 9, 2, reset_at=reset_at) <= EXACT
+
+
+def test_fixed_parameters_give_the_gradient_of_rtrl_in_windows_too():
+    """Windows of 3, theta the same throughout: the mean is what RTRL has."""
+    learner, state = started("rnn", blocks(3, 1))
+    inputs, path = inputs_for(learner, 5), [state.params.theta] * 5
+    along = checks.exact_influence(learner, state, inputs, path)
+    wanted = jnp.tensordot(losses(state, 5)[-1], along, axes=1)
+    np.testing.assert_allclose(exact_gradients(learner, state, inputs, path)[-1], wanted, rtol=1e-12)
+    assert bias(learner, state, 5, 4, path=path) <= EXACT
+
+
+def test_derivatives_at_different_thetas_are_biased(monkeypatch):
+    def elsewhere(system, window, params, v, leaving):
+        theta = jax.tree.map(lambda leaf: 1.1 * leaf, params.theta)
+        return push(system, window, params._replace(theta=theta), v, leaving)
+
+    push = windowed.push_through
+    monkeypatch.setattr(windowed, "push_through", elsewhere)
+    learner, state = started("rnn", blocks(2))
+    assert bias(learner, state, 6, 2) > 1e-5
+
+
+def test_a_scale_that_is_not_even_in_the_signs_is_biased(monkeypatch):
+    def odd(self, ruler, v, w):
+        rho = jnp.exp(0.3 * v[:, :1])
+        return rho * v, jax.tree.map(lambda leaf: leaf / rho.reshape(-1, *(1,) * (leaf.ndim - 1)), w)
+
+    monkeypatch.setattr(nbt.BlockNoBackTrack, "_balance", odd)
+    learner, state = started("rnn", blocks(2))
+    assert bias(learner, state, 6, 2) > 1e-5
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_products_of_copies_are_unbiased_unless_they_share_their_signs(shared):
+    """E <r_1, r_2> = |E r|^2, which tells signal from noise; the mean does not see shared signs."""
+    learner, state = started("rnn", blocks(2, rank=2))
+    inputs, path = inputs_for(learner, 4), outside_path(state.params.theta, 2)
+
+    def parts(signs):
+        signs = jnp.concatenate([signs, jnp.ones((1, *signs.shape[1:]), jnp.int8)])
+        signs = signs.at[:, 1].set(signs[:, 0]) if shared else signs
+        for_each = [gradients(with_only(learner, k), state, inputs, path, signs)[1] for k in (0, 1)]
+        return for_each, jnp.sum(for_each[0] * for_each[1])
+
+    mean, product = checks.mean_over_signs(parts, jax.ShapeDtypeStruct((1, 2, 2), jnp.int8))
+    np.testing.assert_allclose(mean[0], mean[1], rtol=1e-12, atol=1e-12)
+    exact = exact_gradients(learner, state, inputs, path)[1]
+    np.testing.assert_allclose(mean[0], exact, rtol=1e-10, atol=1e-12)
+    close = np.allclose(product, np.sum(np.square(exact)), rtol=1e-10)
+    assert close != shared
+
+
+class Only:
+    """A belief in one of the copies."""
+
+    def __init__(self, copy):
+        self.copy = copy
+
+    def init(self, theta, rank):
+        return ()
+
+    def weigh(self, memory, parts, metric):
+        return memory, jax.tree.map(lambda exact, r: exact + r[self.copy], parts.exact, parts.random())
+
+    def factor(self, memory):
+        return 1.0
+
+
+def with_only(learner, copy):
+    estimator = nbt.BlockNoBackTrack(depth=2, rank=2, belief=Only(copy))
+    return nbt.Learner(learner.system, estimator, learner.update)
+
+
+@pytest.mark.parametrize("system", ["lstm", "own", "two layers", "euler"])
+def test_a_window_that_holds_all_is_backpropagation(system):
+    estimator = nbt.BlockNoBackTrack(depth=12, rank=2)
+    learner = nbt.Learner(SYSTEMS[system].large, estimator, nbt.SGD(0.1))
+    state = start(learner, readout=system != "own")
+    stream = stream_of(learner.system, 13)
+    stream = jax.tree.map(lambda leaf: leaf[:12], stream) if isinstance(stream, tuple) else stream
+    found = checks.summed_gradients(learner, state, stream).theta
+    assert checks.expect_close(found, checks.unrolled_gradient(learner, state, stream).theta, 1e-10, "BPTT") <= 1e-10
+
+
+def test_no_belief_in_the_tail_is_truncation():
+    """s = 0 and blocks: what `TruncatedBPTT` does, theta and phi."""
+    system, stream = nbt.LSTM(units=4, symbols=3), stream_of(nbt.LSTM(units=4, symbols=3), 60)
+    ends = []
+    for estimator in (nbt.TruncatedBPTT(depth=7), nbt.BlockNoBackTrack(depth=7, belief=nbt.Share(0.0))):
+        learner = nbt.Learner(system, estimator, nbt.Kalman())
+        ends.append(learner.run(learner.init(0, dtype=jnp.float64), stream)[0].params)
+    assert checks.expect_close(ends[1], ends[0], 1e-12, "truncated") <= 1e-12
+
+
+def test_windows_that_overlap_have_every_loss_once():
+    """T = 6, U = 2, a stream within the window: the gradients add up to that of BPTT."""
+    learner = nbt.Learner(nbt.RNN(units=3, symbols=3), nbt.BlockNoBackTrack(depth=6, every=2), nbt.SGD(0.1))
+    state = start(learner, readout=True)
+    stream = stream_of(learner.system, 7)
+    found = checks.summed_gradients(learner, state, stream).theta
+    assert checks.expect_close(found, checks.unrolled_gradient(learner, state, stream).theta, 1e-10, "BPTT") <= 1e-10
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(ValueError, match="every must be at most depth"):
+        nbt.BlockNoBackTrack(depth=4, every=5)
+    with pytest.raises(ValueError, match="follows every step"):
+        nbt.BlockNoBackTrack(norms=nbt.GramianNorms())
+    with pytest.raises(ValueError, match="belief"):
+        nbt.BlockNoBackTrack(belief=0.3)  # pyright: ignore[reportArgumentType]
