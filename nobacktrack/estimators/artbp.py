@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Int8
 
 from .. import counter
 from ..configuration import at_least, configuration, set_field, static
-from ..protocol import Metric, Point, Tree
+from ..protocol import AnySystem, Metric, Point, Tree
 from ..registry import register
 from .bptt import InBlocks, Window, empty
 
@@ -49,19 +49,19 @@ class ARTBP(InBlocks):
         """1 / (1 - c)."""
         return self.depth / (self.depth - 1)
 
-    def init(self, system: Any, at: Point) -> RandomBlock:
+    def init(self, system: AnySystem, at: Point) -> RandomBlock:
         gradient, no = jax.tree.map(jnp.zeros_like, at.params.theta), jnp.zeros((), bool)
         return RandomBlock(empty(LONGEST * self.depth, at), gradient, no, no)
 
     def over(self, block: RandomBlock) -> Bool[Array, ""]:
         return block.ends & (block.window.held > 0)
 
-    def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, " bits"], ...]:
+    def draw(self, system: AnySystem, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, " bits"], ...]:
         """Fair signs: all of them negative with probability 1/depth."""
         return (counter.signs(key, t, (self.depth.bit_length() - 1,)),)
 
     def advance(
-        self, system: Any, influence: RandomBlock, at: Point, metric: Metric, signs: Any
+        self, system: AnySystem, influence: RandomBlock, at: Point, metric: Metric, signs: Any
     ) -> tuple[RandomBlock, Tree]:
         block = self.close(system, influence, at.params, metric)
         window = block.window.push(at)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int32
 
 from ..configuration import at_least, configuration, set_field, static
 from ..influence.immediate import linearise
-from ..protocol import Metric, Params, Point, Tree, flat
+from ..protocol import AnySystem, Metric, Params, Point, Tree, flat
 from ..registry import register
 
 
@@ -70,7 +70,7 @@ def empty(depth: int, at: Point) -> Window:
     return Window(*rings, jnp.zeros(depth, bool), jnp.ones((), bool), none, none)
 
 
-def backtrack(system: Any, window: Window, params: Params, gain: float = 1.0) -> tuple[Array, Tree]:
+def backtrack(system: AnySystem, window: Window, params: Params, gain: float = 1.0) -> tuple[Array, Tree]:
     """dl/dh at the beginning of the window, and sum_j lambda_j df/dtheta(h_j, x_j), from the newest transition to the
     oldest, with lambda_{j-1} = gain lambda_j df/dh + dl_dh_{j-1}, and no lambda beyond the beginning of an episode.
     """
@@ -79,7 +79,7 @@ def backtrack(system: Any, window: Window, params: Params, gain: float = 1.0) ->
 
 
 def pull_back(
-    system: Any, window: Window, params: Params, co_state: Array, ages: tuple[Array, Array], gain: float = 1.0
+    system: AnySystem, window: Window, params: Params, co_state: Array, ages: tuple[Array, Array], gain: float = 1.0
 ) -> tuple[Array, Tree]:
     """A cotangent on the state after the transition of the first age, and the losses on the way, back through those
     of all ages before the second: what it is on the state there, and on theta.
@@ -95,7 +95,7 @@ def pull_back(
 
 
 def push_through(
-    system: Any, window: Window, params: Params, v: Float[Array, "rank n"], leaving: Array
+    system: AnySystem, window: Window, params: Params, v: Float[Array, "rank n"], leaving: Array
 ) -> Float[Array, "rank n"]:
     """Tangents at the beginning of the window through its oldest transitions; none goes on into a new episode."""
 
@@ -106,7 +106,7 @@ def push_through(
     return jax.lax.fori_loop(0, leaving, on, v)
 
 
-def _push(system: Any, at: Point, v: Float[Array, "rank n"]) -> Float[Array, "rank n"]:
+def _push(system: AnySystem, at: Point, v: Float[Array, "rank n"]) -> Float[Array, "rank n"]:
     """Tangents on h on to h', through all sub-steps."""
     for substep in system.substeps:
         following = linearise(substep, at)
@@ -114,7 +114,7 @@ def _push(system: Any, at: Point, v: Float[Array, "rank n"]) -> Float[Array, "ra
     return v
 
 
-def _pull(system: Any, at: Point, co_state: Array) -> tuple[Array, Tree]:
+def _pull(system: AnySystem, at: Point, co_state: Array) -> tuple[Array, Tree]:
     """A cotangent on h' back to h and theta, through all sub-steps."""
     taken = []
     for substep in system.substeps:
@@ -153,14 +153,14 @@ class InBlocks(ABC):
         return influence._replace(window=influence.window._replace(fresh=jnp.ones((), bool)))
 
     def observe(
-        self, system: Any, influence: Any, params: Params, dl_dh: Float[Array, " n"], metric: Metric
+        self, system: AnySystem, influence: Any, params: Params, dl_dh: Float[Array, " n"], metric: Metric
     ) -> tuple[Any, Tree, Array]:
         """Keep dl/dh; at the end of a block, dl/dtheta summed over it."""
         block = self.close(system, influence._replace(window=influence.window.with_loss(dl_dh)), params, metric)
         nothing = jax.tree.map(jnp.zeros_like, block.gradient)
         return block._replace(gradient=nothing, due=jnp.zeros((), bool)), block.gradient, block.due
 
-    def close(self, system: Any, block: Any, params: Params, metric: Metric) -> Any:
+    def close(self, system: AnySystem, block: Any, params: Params, metric: Metric) -> Any:
         """The block, and where it is over what follows it, with its gradient added to what is due."""
 
         def close() -> Any:
@@ -170,7 +170,7 @@ class InBlocks(ABC):
 
         return jax.lax.cond(self.over(block), close, lambda: block)
 
-    def end(self, system: Any, block: Any, params: Params, metric: Metric) -> tuple[Any, Tree]:
+    def end(self, system: AnySystem, block: Any, params: Params, metric: Metric) -> tuple[Any, Tree]:
         """An empty block, and the gradient of the one that is over."""
         gradient = backtrack(system, block.window, params, self.gain)[1]
         return block._replace(window=block.window.settle(block.window.held)), gradient
@@ -187,16 +187,16 @@ class TruncatedBPTT(InBlocks):
     def __post_init__(self) -> None:
         set_field(self, "depth", at_least("depth", self.depth, 1))
 
-    def init(self, system: Any, at: Point) -> Block:
+    def init(self, system: AnySystem, at: Point) -> Block:
         return Block(empty(self.depth, at), jax.tree.map(jnp.zeros_like, at.params.theta), jnp.zeros((), bool))
 
     def over(self, block: Block) -> Bool[Array, ""]:
         return block.window.held == self.depth
 
-    def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[()]:
+    def draw(self, system: AnySystem, h: Tree, key: Array, t: Array) -> tuple[()]:
         return ()
 
-    def advance(self, system: Any, influence: Block, at: Point, metric: Metric, draws: Any) -> tuple[Block, Tree]:
+    def advance(self, system: AnySystem, influence: Block, at: Point, metric: Metric, draws: Any) -> tuple[Block, Tree]:
         block = self.close(system, influence, at.params, metric)
         return block._replace(window=block.window.push(at)), system.evolve(at.params, at.h, at.x)
 
@@ -213,20 +213,22 @@ class SlidingBPTT:
     def __post_init__(self) -> None:
         set_field(self, "depth", at_least("depth", self.depth, 1))
 
-    def init(self, system: Any, at: Point) -> Window:
+    def init(self, system: AnySystem, at: Point) -> Window:
         return empty(self.depth, at)
 
     def forget(self, influence: Window) -> Window:
         return influence._replace(fresh=jnp.ones((), bool))
 
     def observe(
-        self, system: Any, influence: Window, params: Params, dl_dh: Float[Array, " n"], metric: Metric
+        self, system: AnySystem, influence: Window, params: Params, dl_dh: Float[Array, " n"], metric: Metric
     ) -> tuple[Window, Tree, bool]:
         """dl_t/dtheta through the last transitions."""
         return influence, backtrack(system, influence.with_loss(dl_dh), params)[1], True
 
-    def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[()]:
+    def draw(self, system: AnySystem, h: Tree, key: Array, t: Array) -> tuple[()]:
         return ()
 
-    def advance(self, system: Any, influence: Window, at: Point, metric: Metric, draws: Any) -> tuple[Window, Tree]:
+    def advance(
+        self, system: AnySystem, influence: Window, at: Point, metric: Metric, draws: Any
+    ) -> tuple[Window, Tree]:
         return influence.push(at), system.evolve(at.params, at.h, at.x)

@@ -4,7 +4,7 @@ literature].
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +13,8 @@ from jaxtyping import Array, Bool, Float, Int8, Int32
 from .. import counter
 from ..configuration import at_least, configuration, expect_part, set_field, static
 from ..influence.belief import Agreement, Belief, Parts, each
-from ..influence.norms import DemandNorms, EuclideanNorms, MetricNorms, Norms, Unscaled
-from ..protocol import Metric, Params, Point, Tree, flat
+from ..influence.norms import DemandNorms, EuclideanNorms, MetricNorms, Norms, Ruler, Unscaled
+from ..protocol import AnySystem, Metric, Params, Point, Tree, flat
 from ..registry import register
 from .bptt import InBlocks, Window, backtrack, empty, pull_back, push_through
 
@@ -69,7 +69,7 @@ class BlockNoBackTrack(InBlocks):
         """`every`, or `depth` where that is not given."""
         return self.every or self.depth
 
-    def init(self, system: Any, at: Point) -> Tail:
+    def init(self, system: AnySystem, at: Point) -> Tail:
         theta, h = at.params.theta, flat(at.h)
         none, terms = jnp.zeros((), jnp.int32), (self.rank, h.size)
         return Tail(
@@ -87,16 +87,18 @@ class BlockNoBackTrack(InBlocks):
     def over(self, block: Tail) -> Bool[Array, ""]:
         return block.age == self.block
 
-    def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, "rank n"]]:
+    def draw(self, system: AnySystem, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, "rank n"]]:
         """The signs nu."""
         return (counter.signs(key, t, (self.rank, flat(h).size)),)
 
-    def advance(self, system: Any, influence: Tail, at: Point, metric: Metric, signs: Any) -> tuple[Tail, Tree]:
+    def advance(
+        self, system: AnySystem, influence: Tail, at: Point, metric: Metric, signs: tuple[Int8[Array, "rank n"]]
+    ) -> tuple[Tail, Tree]:
         tail = self.close(system, influence, at.params, metric)
         tail = tail._replace(window=tail.window.push(at), age=tail.age + 1, signs=signs[0])
         return tail, system.evolve(at.params, at.h, at.x)
 
-    def end(self, system: Any, block: Tail, params: Params, metric: Metric) -> tuple[Tail, Tree]:
+    def end(self, system: AnySystem, block: Tail, params: Params, metric: Metric) -> tuple[Tail, Tree]:
         """The gradient of the block, and the tail at the beginning of the next window."""
         co_state, exact = backtrack(system, block.window, params)
         belief, gradient = self.belief.weigh(block.belief, Parts(exact, block.v @ co_state, block.w), metric)
@@ -109,7 +111,7 @@ class BlockNoBackTrack(InBlocks):
         ), gradient
 
     def _carry(
-        self, system: Any, block: Tail, params: Params, metric: Metric, leaving: Array
+        self, system: AnySystem, block: Tail, params: Params, metric: Metric, leaving: Array
     ) -> tuple[Float[Array, "rank n"], Tree]:
         """G~ through the transitions that leave: F_h G~ + F_theta, reduced."""
         window = block.window._replace(dl_dh=jnp.zeros_like(block.window.dl_dh))
@@ -128,7 +130,7 @@ class BlockNoBackTrack(InBlocks):
         some = leaving > 0
         return jnp.where(some, v, block.v), jax.tree.map(lambda new, old: jnp.where(some, new, old), w, block.w)
 
-    def _balance(self, ruler: Any, v: Float[Array, "rank n"], w: Tree) -> tuple[Array, Tree]:
+    def _balance(self, ruler: Ruler, v: Float[Array, "rank n"], w: Tree) -> tuple[Array, Tree]:
         """(rho v_k, w_k / rho)."""
         rho, inverse = self.norms.scales(ruler.form_norms(w).astype(v.dtype), ruler.state_norms(v))
         return rho[:, None] * v, jax.tree.map(lambda leaf: each(inverse, leaf), w)

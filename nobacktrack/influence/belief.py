@@ -8,7 +8,7 @@ depends on earlier signs, through theta, and adds a bias of its own.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ class Parts(NamedTuple):
     along: Float[Array, " rank"]
     w: Tree
 
-    def total(self, factor: Any = 1) -> Tree:
+    def total(self, factor: Float[Array, ""] | float = 1) -> Tree:
         """g + s (1/K) sum_k r_k."""
         along = factor * (self.along / len(self.along))
         return jax.tree.map(lambda w, exact: mix(along, w) + exact, self.w, self.exact)
@@ -45,11 +45,11 @@ class Belief(Protocol):
         """What it remembers before the first gradient."""
         ...
 
-    def weigh(self, memory: Any, parts: Parts, metric: Metric) -> tuple[Tree, Tree]:
+    def weigh(self, memory: Tree, parts: Parts, metric: Metric) -> tuple[Tree, Tree]:
         """What it remembers after an estimate, and the gradient to follow."""
         ...
 
-    def factor(self, memory: Any) -> Float[Array, ""] | float:
+    def factor(self, memory: Tree) -> Float[Array, ""] | float:
         """s."""
         ...
 
@@ -61,10 +61,10 @@ class Unbiased:
     def init(self, theta: Tree, rank: int) -> Tree:
         return ()
 
-    def weigh(self, memory: Any, parts: Parts, metric: Metric) -> tuple[Tree, Tree]:
+    def weigh(self, memory: Tree, parts: Parts, metric: Metric) -> tuple[Tree, Tree]:
         return memory, parts.total()
 
-    def factor(self, memory: Any) -> float:
+    def factor(self, memory: Tree) -> float:
         return 1.0
 
 
@@ -80,10 +80,10 @@ class Share:
     def init(self, theta: Tree, rank: int) -> Tree:
         return ()
 
-    def weigh(self, memory: Any, parts: Parts, metric: Metric) -> tuple[Tree, Tree]:
+    def weigh(self, memory: Tree, parts: Parts, metric: Metric) -> tuple[Tree, Tree]:
         return memory, parts.total(jnp.asarray(self.share, parts.along.dtype))
 
-    def factor(self, memory: Any) -> float:
+    def factor(self, memory: Tree) -> float:
         return self.share
 
 

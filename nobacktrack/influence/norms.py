@@ -164,7 +164,7 @@ class DemandNorms(Plain):
     def observe(self, memory: Float[Array, " n"], dl_dh: Float[Array, " n"]) -> Float[Array, " n"]:
         return memory + self.pace * (dl_dh**2 - memory)
 
-    def ruler(self, memory: Float[Array, " n"], influence: Any, substep: Any, metric: Metric) -> Ruler:
+    def ruler(self, memory: Float[Array, " n"], influence: Tree, substep: Tree, metric: Metric) -> Ruler:
         mean = jnp.mean(memory)
         return Ruler(metric, jnp.where(mean > 0, memory + LEAST_WORTH * mean, 1))
 
