@@ -8,6 +8,7 @@ from tables import SYSTEMS, inputs_of, outside_path, start, stream_of, vector_in
 
 import nobacktrack as nbt
 from nobacktrack import checks
+from nobacktrack.checks.estimators import stacked
 from nobacktrack.estimators import windowed
 from nobacktrack.protocol import Point, flat
 
@@ -37,19 +38,23 @@ def losses(state, steps):
 
 def gradients(learner, state, inputs, path, signs, reset_at=None):
     """The gradient of each block, theta being moved from outside where one ends; signs[b] are those of its merge."""
-    given, found = losses(state, len(inputs)), []
-    for t, x in enumerate(inputs):
-        block = t // learner.estimator.block
-        if t == reset_at:
-            state = learner.reset(state)
-        state = learner.advance_unchecked(with_theta(state, path[block]), x, (signs[block],))
+    steps, every = len(inputs), learner.estimator.block
+    block = np.arange(steps) // every
+
+    def step(state, at):
+        x, theta, signs, dl_dh, begins = at
+        state = jax.tree.map(lambda new, old: jnp.where(begins, new, old), learner.reset(state), state)
+        state = learner.advance_unchecked(with_theta(state, theta), x, (signs,))
         influence, gradient, _ = learner.estimator.observe(
-            learner.system, state.influence, state.params, given[t], learner.metric(state)
+            learner.system, state.influence, state.params, dl_dh, learner.metric(state)
         )
-        state = state._replace(influence=influence)
-        if (t + 1) % learner.estimator.block == 0:
-            found.append(gradient)
-    return found
+        return state._replace(influence=influence), gradient
+
+    thetas = jax.tree.map(lambda leaf: leaf[block], stacked(path))
+    begins = np.arange(steps) == (-1 if reset_at is None else reset_at)
+    stream = stacked(inputs), thetas, signs[block], losses(state, steps), begins
+    found = jax.lax.scan(step, state, stream)[1]
+    return [jax.tree.map(lambda leaf, t=t: leaf[t], found) for t in range(every - 1, steps, every)]
 
 
 def with_theta(state, theta):
