@@ -275,7 +275,7 @@ def test_an_estimator_that_is_misspelled_is_named(call, text, estimator):
         "bptt:x": "bptt is bptt[:depth], with whole numbers",
         "snap1+gramian": "norms are for nobacktrack, split, diagonal, not for snap1",
         "diagonal:1:2:3": "diagonal is diagonal[:rank[:lag]], with whole numbers",
-        "cat": "is none of nobacktrack[:rank]",
+        "cat": "is none of block[:depth[:every[:rank]]]",
     }
     run = call("train", text, "--estimator", estimator, ok=False)
     assert run.code == 2

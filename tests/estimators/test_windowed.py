@@ -111,7 +111,9 @@ def test_mean_over_the_signs_of_two_merges_is_the_exact_gradient(system, depth, 
 
 
 @pytest.mark.parametrize(("depth", "every"), [(3, 3), (3, 1)])
-@pytest.mark.parametrize("system", ["lstm", "heun", "mixed layers"])
+@pytest.mark.parametrize(
+    "system", ["lstm", *(pytest.param(name, marks=pytest.mark.slow) for name in ("heun", "mixed layers"))]
+)
 def test_mean_over_the_signs_of_one_merge_is_the_exact_gradient(system, depth, every):
     learner, state = started(system, blocks(depth, every))
     steps = (depth // every + 1) * every
