@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import numbers
 from collections.abc import Callable
-from numbers import Real
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
@@ -108,7 +107,7 @@ def as_rate(rate: Any, name: str) -> Any:
 
 def as_share(value: Any, name: str) -> Any:
     """A number above 0 and at most 1."""
-    if isinstance(as_number(value, name), Real) and not 0 < value <= 1:
+    if isinstance(as_number(value, name), numbers.Real) and not 0 < value <= 1:
         raise ValueError(f"{name} must be above 0 and at most 1, not {value}")
     return value
 

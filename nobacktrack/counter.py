@@ -75,7 +75,7 @@ def signs(key: Words, t: Words, shape: tuple[int, ...], tag: int = 0) -> Int8[Ar
     size = int(np.prod(shape))
     at_t = threefry((key[0], key[1]), (t[0], t[1]))
     blocks = jnp.arange(-(-size // 64), dtype=jnp.uint32)
-    # XLA for CPUs takes hours over two words of which not all bits are used: it computes each again at every use
+    # compiled alone, two words of which not all bits are used keep XLA for CPUs busy for minutes, or without end
     spread = _threefry_in_a_loop if 32 < size < 64 else threefry
     words = jnp.stack(spread(at_t, (blocks, jnp.full_like(blocks, tag))), axis=-1).ravel()
     bits = words[:, None] >> jnp.arange(32, dtype=jnp.uint32)[None, :] & np.uint32(1)

@@ -18,6 +18,8 @@ from ..protocol import AnySystem, Metric, Params, Point, Tree, flat
 from ..registry import register
 from .bptt import InBlocks, Window, backtrack, empty, pull_back, push_through
 
+USUAL_BLOCK = 15
+
 
 @register
 class Tail(NamedTuple):
@@ -44,7 +46,7 @@ class BlockNoBackTrack(InBlocks):
     older than the window. Unbiased with `belief=Unbiased()` where `every` = `depth` (all of a window has one theta);
     for less, derivatives of past steps are taken at the theta of now, a bias of the order of the rate, as in
     `SlidingBPTT`. Any other belief is biased, see there. Time O((depth/every + 2 K) dim theta) a step, memory O(K dim
-    theta + depth n).
+    theta + depth n). Without `every` it is 15, or `depth` if that is less.
     """
 
     depth: int = static(default=60)
@@ -66,8 +68,8 @@ class BlockNoBackTrack(InBlocks):
 
     @property
     def block(self) -> int:
-        """`every`, or `depth` where that is not given."""
-        return self.every or self.depth
+        """`every`; 15 where that is not given, or `depth` if it is less."""
+        return self.every or min(USUAL_BLOCK, self.depth)
 
     def init(self, system: AnySystem, at: Point) -> Tail:
         theta, h = at.params.theta, flat(at.h)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,19 +16,31 @@ from .rows import reciprocal, schur
 AA, AB, BB, A0, B0, INVERSE0 = (np.uint64(BLOCK * i) for i in range(6))  # in `scratch`, of each row of a block
 
 
+class Pair(NamedTuple):
+    """Two forms, with the units that they are measured in, and J, by which."""
+
+    metric: Any
+    m0i: Any
+    mii: Any
+    prior: Any
+    a: Any
+    b: Any
+    over_a: Any
+    over_b: Any
+
+
 @kernel
 def products(s: Any, m: Any, metric: Any, a: Any, b: Any, unit_a: Any, unit_b: Any) -> Any:
     """<a, C a>, <a, C b> and <b, C b> of two forms, each over a unit of its own, in one pass."""
-    fan, width = a.shape
     m0i, mii, prior = matrix(m, PIECE.theta_m0i), matrix(m, PIECE.theta_mii), vector(m, PIECE.priors)[0]
-    scratch = vector(m, PIECE.scratch)
-    over_a, over_b = ONE / unit_a, ONE / unit_b
-    aa, ab, bb = ZERO * over_a, ZERO * over_a, ZERO * over_a
+    pair = Pair(metric, m0i, mii, prior, a, b, ONE / unit_a, ONE / unit_b)
+    scratch, (fan, width) = vector(m, PIECE.scratch), a.shape
+    aa, ab, bb = ZERO * pair.over_a, ZERO * pair.over_a, ZERO * pair.over_a
     for begin in range(0, width, BLOCK):
         start, count = np.uint64(begin), np.uint64(min(BLOCK, width - begin))
-        begin_rows(metric, m0i, mii, prior, a, b, over_a, over_b, scratch, start, count)
+        begin_rows(pair, scratch, start, count)
         for i in range(np.uint64(1), np.uint64(fan)):
-            add_weights(metric, m0i, mii, prior, a, b, over_a, over_b, scratch, i, start, count)
+            add_weights(pair, scratch, i, start, count)
         for r in range(count):
             aa += scratch[AA + r]
             ab += scratch[AB + r]
@@ -37,27 +49,15 @@ def products(s: Any, m: Any, metric: Any, a: Any, b: Any, unit_a: Any, unit_b: A
 
 
 @inlined
-def begin_rows(
-    metric: Any,
-    m0i: Any,
-    mii: Any,
-    prior: Any,
-    a: Any,
-    b: Any,
-    over_a: Any,
-    over_b: Any,
-    scratch: Any,
-    start: Any,
-    count: Any,
-) -> None:
+def begin_rows(pair: Any, scratch: Any, start: Any, count: Any) -> None:
     """The biases of a block of rows."""
     for r in range(count):
         scratch[INVERSE0 + r] = ONE
-        if metric == Metric.QUASI_DIAGONAL:
-            scratch[INVERSE0 + r] = reciprocal(m0i[0, start + r] + prior)
-        elif metric == Metric.DIAGONAL:
-            scratch[INVERSE0 + r] = reciprocal(mii[0, start + r] + prior)
-        x, y = a[0, start + r] * over_a, b[0, start + r] * over_b
+        if pair.metric == Metric.QUASI_DIAGONAL:
+            scratch[INVERSE0 + r] = reciprocal(pair.m0i[0, start + r] + pair.prior)
+        elif pair.metric == Metric.DIAGONAL:
+            scratch[INVERSE0 + r] = reciprocal(pair.mii[0, start + r] + pair.prior)
+        x, y = pair.a[0, start + r] * pair.over_a, pair.b[0, start + r] * pair.over_b
         scratch[A0 + r], scratch[B0 + r] = x, y
         scratch[AA + r] = x * x * scratch[INVERSE0 + r]
         scratch[AB + r] = x * y * scratch[INVERSE0 + r]
@@ -65,33 +65,20 @@ def begin_rows(
 
 
 @inlined
-def add_weights(
-    metric: Any,
-    m0i: Any,
-    mii: Any,
-    prior: Any,
-    a: Any,
-    b: Any,
-    over_a: Any,
-    over_b: Any,
-    scratch: Any,
-    i: Any,
-    start: Any,
-    count: Any,
-) -> None:
+def add_weights(pair: Any, scratch: Any, i: Any, start: Any, count: Any) -> None:
     """Weight i of a block of rows."""
-    if metric == Metric.QUASI_DIAGONAL:
+    if pair.metric == Metric.QUASI_DIAGONAL:
         for r in range(count):
-            mi, si = schur(m0i[i, start + r], mii[i, start + r], scratch[INVERSE0 + r], prior)
-            x = a[i, start + r] * over_a - mi * scratch[A0 + r]
-            y = b[i, start + r] * over_b - mi * scratch[B0 + r]
+            mi, si = schur(pair.m0i[i, start + r], pair.mii[i, start + r], scratch[INVERSE0 + r], pair.prior)
+            x = pair.a[i, start + r] * pair.over_a - mi * scratch[A0 + r]
+            y = pair.b[i, start + r] * pair.over_b - mi * scratch[B0 + r]
             scratch[AA + r] += x * x * si
             scratch[AB + r] += x * y * si
             scratch[BB + r] += y * y * si
     else:
         for r in range(count):
-            si = reciprocal(mii[i, start + r] + prior) if metric == Metric.DIAGONAL else ONE
-            x, y = a[i, start + r] * over_a, b[i, start + r] * over_b
+            si = reciprocal(pair.mii[i, start + r] + pair.prior) if pair.metric == Metric.DIAGONAL else ONE
+            x, y = pair.a[i, start + r] * pair.over_a, pair.b[i, start + r] * pair.over_b
             scratch[AA + r] += x * x * si
             scratch[AB + r] += x * y * si
             scratch[BB + r] += y * y * si

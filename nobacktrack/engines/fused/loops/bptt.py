@@ -41,7 +41,12 @@ OWN: Own = indices(Own, COMMON)
 
 @inlined
 def observe(s: Any, m: Any, symbol: Any, values: Any, pace: Any, phi_pace: Any) -> Any:
-    """Score, move phi; at the end of a block theta moves too."""
+    return observe_in_blocks(close, s, m, symbol, values, pace, phi_pace)
+
+
+@inlined
+def observe_in_blocks(close: Any, s: Any, m: Any, symbol: Any, values: Any, pace: Any, phi_pace: Any) -> Any:
+    """Score, move phi; where `close` has found that a block is over theta moves too."""
     loss = score(s, m, symbol, values)
     move_phi(s, m, phi_pace)
     add_loss(s, m)

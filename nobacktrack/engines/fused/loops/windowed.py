@@ -16,8 +16,6 @@ from ..codes import Belief, Norms
 from ..kernels import transition
 from ..kernels.forms import add_multiple, copy_multiple, norms_of, products
 from ..kernels.norms import balance, form_metric, state_norm
-from ..kernels.readout import score
-from ..kernels.rows import move_phi, move_theta_along
 from ..kernels.signs import draw_signs
 from ..memory import packing
 from ..memory.layout import COMMON, PIECE, beside, indices, of_state
@@ -77,16 +75,7 @@ def age_of(s: Any) -> Any:
 
 @inlined
 def observe(s: Any, m: Any, symbol: Any, values: Any, pace: Any, phi_pace: Any) -> Any:
-    """Score, move phi; at the end of a block theta moves too."""
-    loss = score(s, m, symbol, values)
-    move_phi(s, m, phi_pace)
-    bptt.add_loss(s, m)
-    close(s, m)
-    if m.ints[READY]:
-        move_theta_along(s, m, matrix(m, OWN.gradient), pace)
-        m.ints[READY] = 0
-        fill(flattened(m, OWN.gradient), ZERO)
-    return loss
+    return bptt.observe_in_blocks(close, s, m, symbol, values, pace, phi_pace)
 
 
 @kernel
