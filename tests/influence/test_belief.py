@@ -56,7 +56,7 @@ def test_no_belief_in_nobacktrack_is_the_newest_step_alone():
     for estimator in (nbt.NoBackTrack(rank=2, belief=nbt.Share(0.0)), nbt.Immediate()):
         learner = nbt.Learner(nbt.LeakyRNN(units=4, symbols=3), estimator, nbt.SGD(0.1))
         ends.append(learner.run(learner.init(0, dtype=jnp.float64), symbols(60))[0].params)
-    assert checks.expect_close(*ends, 1e-12, "immediate") <= 1e-12
+    assert checks.expect_close(ends[0], ends[1], 1e-12, "immediate") <= 1e-12
 
 
 @pytest.mark.parametrize("estimator", [nbt.NoBackTrack, nbt.DiagonalPlusRankOne, nbt.BlockNoBackTrack])
