@@ -25,6 +25,8 @@ ESTIMATORS: dict[str, Any] = {
     "RTRL": nbt.RTRL(),
     "NoBackTrack, rank 1": nbt.NoBackTrack(),
     "NoBackTrack, rank 10": nbt.NoBackTrack(rank=10),
+    "blocks, T = 60, U = 15": nbt.BlockNoBackTrack(),
+    "blocks, T = 15, U = 15": nbt.BlockNoBackTrack(depth=15),
     "UORO": nbt.UORO(),
     "ARTBP(16)": nbt.ARTBP(depth=16),
     "BPTT(10)": nbt.SlidingBPTT(depth=10),
@@ -68,8 +70,8 @@ def figure(results: dict[str, np.ndarray], path: Path) -> None:
 
     fig, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
     looks = zip(
-        ("#000000", "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7"),
-        ("-", "--", "-.", ":") * 2,
+        ("#000000", "#0072B2", "#56B4E9", "#F0E442", "#999933", "#009E73", "#E69F00", "#D55E00", "#CC79A7"),
+        ("-", "--", "-.", ":") * 3,
         strict=False,
     )
     for (name, paths), (colour, dash) in zip(results.items(), looks, strict=True):

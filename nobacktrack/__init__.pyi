@@ -29,8 +29,9 @@ from .generation import generate as generate
 from .hmm import HMM as HMM
 from .hmm import OnlineEM as OnlineEM
 from .influence import reduction as reduction
-from .influence.belief import Agreement as Agreement
+from .influence.belief import Caution as Caution
 from .influence.belief import Share as Share
+from .influence.belief import Truncated as Truncated
 from .influence.belief import Unbiased as Unbiased
 from .influence.norms import DemandNorms as DemandNorms
 from .influence.norms import EuclideanNorms as EuclideanNorms

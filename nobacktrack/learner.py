@@ -29,8 +29,8 @@ class Apart:
     theta: Any
     phi: Any
 
-    def adapt(self, packed: bool) -> Apart:
-        return Apart(self.theta.adapt(packed), self.phi.adapt(packed))
+    def adapt(self, packed: bool, measured: bool) -> Apart:
+        return Apart(self.theta.adapt(packed, measured), self.phi.adapt(packed, measured))
 
 
 @configuration
@@ -95,7 +95,7 @@ class Learner(AbstractLearner):
         expect_part(self.system, "system", "evolve", "a system such as nbt.RNN(units=20, symbols=3)")
         expect_part(self.estimator, "estimator", "advance", "an estimator such as nbt.NoBackTrack()")
         expect_part(self.update, "update", "adapt", "an update such as nbt.SGD(0.1), or nbt.Optax(an optax optimiser)")
-        set_field(self, "update", self.update.adapt(self.system.packed))
+        set_field(self, "update", self.update.adapt(self.system.packed, self.measured))
 
     def init(
         self,
@@ -117,7 +117,7 @@ class Learner(AbstractLearner):
         x = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf)), x)
         params = params._replace(fixed=params.fixed._replace(x=x))
         influence = self.estimator.init(self.system, Point(params, h, x))
-        layout = Layout(self.system.packed, getattr(self.system, "units", flat(h).size))
+        layout = self._layout(h)
         groups = [(getattr(self.updates, name), getattr(params, name)) for name in Moves._fields]
         moves = Moves(*(update.init(group, layout) for update, group in groups))
         return State(params, h, influence, moves, counter.words_of(key), counter.zero())
@@ -129,7 +129,7 @@ class Learner(AbstractLearner):
         influence begins anew; `key` gives other signs.
         """
         at = Point(state.params, state.h, state.params.fixed.x)
-        layout = Layout(self.system.packed, getattr(self.system, "units", flat(state.h).size))
+        layout = self._layout(state.h)
         updates, params, known = self.updates, state.params, state.update
         moves = Moves(
             adopt_memory(known.theta, updates.theta.init(params.theta, layout)),
@@ -137,6 +137,18 @@ class Learner(AbstractLearner):
         )
         words = state.key if key is None else counter.words_of(counter.as_key(key))
         return state._replace(influence=self.estimator.init(self.system, at), update=moves, key=words)
+
+    def _layout(self, h: Tree) -> Layout:
+        return Layout(self.system.packed, getattr(self.system, "units", flat(h).size), self.measured)
+
+    @property
+    def measured(self) -> bool:
+        """Whether the estimator knows the noise in its gradients."""
+        return getattr(self.estimator, "measured", False)
+
+    def noise(self, influence: Tree) -> Array | float | None:
+        """The power of what is random in the gradients over that of the rest, or None."""
+        return self.estimator.noise(influence) if self.measured else None
 
     @property
     def updates(self) -> Apart:
@@ -207,7 +219,12 @@ class Learner(AbstractLearner):
         def fisher_root() -> Tree:
             return system.fisher_root(y_hat, y)
 
-        evidence = Params(Evidence(dl_dtheta, pull_theta, fisher_root), Evidence(dl_dphi, pull_phi, fisher_root))
+        # phi moves at every target, and goes by the noise that was known before this one
+        before, after = self.noise(state.influence), self.noise(influence)
+        evidence = Params(
+            Evidence(dl_dtheta, pull_theta, fisher_root, noise=after),
+            Evidence(dl_dphi, pull_phi, fisher_root, noise=before),
+        )
         return loss, evidence, influence, ready
 
     def advance_unchecked(self, state: State, x: Tree, draws: Tree) -> State:

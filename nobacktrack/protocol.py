@@ -106,15 +106,17 @@ class Evidence(NamedTuple):
     single: Tree = (
         None  # g_k whose outer products stand for that of the gradient, stacked, where it is a mean of several
     )
+    noise: Array | float | None = None  # the power of what is random in it over that of the rest; None: not known
 
 
 class Layout(NamedTuple):
-    """What an update may know of a system: whether parameters are arrays of rows [bias | weights], and how many units
-    there are.
+    """What an update may know of a system: whether parameters are arrays of rows [bias | weights], how many units
+    there are, and whether the estimator knows the noise in its gradients.
     """
 
     packed: bool
     units: int
+    measured: bool = False
 
 
 class RowBlock(NamedTuple):
@@ -128,6 +130,11 @@ class RowBlock(NamedTuple):
 
 class Metric(Protocol):
     """A norm on linear forms over theta, |w|^2 = w^T C w: what the scales rho of a reduction ask of an Update."""
+
+    @property
+    def has_unit(self) -> bool:
+        """Whether C is a covariance, so that a length of 1 means something: a standard deviation of what is known."""
+        ...
 
     def norm2(self, w: Tree) -> Float[Array, ""]:
         """|w|^2 of a tree like theta."""
@@ -162,7 +169,11 @@ class AnySystem(Protocol):
 
 
 class Estimator(Protocol):
-    """How the influence G = dh/dtheta is carried. States and cotangents are flat vectors here."""
+    """How the influence G = dh/dtheta is carried. States and cotangents are flat vectors here.
+
+    One that knows how noisy its gradients are has two more: `measured`, which is True then, and `noise(influence)`, the
+    power of what is random in them over that of the rest.
+    """
 
     def init(self, system: Any, at: Point) -> Tree:
         """The influence of a state that no parameter has touched."""
@@ -200,8 +211,10 @@ class Update(Protocol):
         """The metric in which the parameters move."""
         ...
 
-    def adapt(self, packed: bool) -> Update:
-        """The update itself, or what it becomes for parameters without unit rows."""
+    def adapt(self, packed: bool, measured: bool) -> Update:
+        """The update itself, or what it becomes for parameters without unit rows, and for gradients whose noise is
+        known or not.
+        """
         ...
 
 

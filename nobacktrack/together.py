@@ -133,9 +133,10 @@ class Together(AbstractLearner):
             at.h, at.influence, y
         )
         t = counter.ordinal(state.t, jnp.result_type(loss))
+        noise = {"phi": self._noise(at.influence), "theta": self._noise(influence)}
 
         def move(group: str) -> tuple[Tree, Tree]:
-            evidence = _mean(getattr(gradients, group), self.streams)
+            evidence = _mean(getattr(gradients, group), self.streams)._replace(noise=noise[group])
             update = getattr(self.updates, group)
             return update.apply(getattr(state.update, group), getattr(state.params, group), evidence, t)
 
@@ -163,6 +164,12 @@ class Together(AbstractLearner):
         loss, evidence, influence, ready = self.learner.differentiate(state._replace(h=h, influence=influence), y)
         theta = jax.tree.map(lambda leaf: jnp.where(ready, leaf, 0), evidence.theta.gradient)
         return loss, Params(theta, evidence.phi.gradient), influence, jnp.asarray(ready)
+
+    def _noise(self, influence: Tree) -> Any:
+        """The mean over the streams, where it is known."""
+        if not self.learner.measured:
+            return None
+        return jnp.mean(jax.vmap(lambda one: jnp.asarray(self.learner.noise(one)))(influence))
 
     def _each(self, verb: Any, state: State, *values: Any) -> State:
         """A verb on every stream: what is shared stays as it is."""

@@ -80,7 +80,7 @@ class Faulty:
     def metric_of(self, state):
         return nbt.SGD(0.1).metric_of(())
 
-    def adapt(self, packed):
+    def adapt(self, packed, measured):
         return self
 
 

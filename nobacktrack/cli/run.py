@@ -158,7 +158,7 @@ def _after_divergence(reader: Any, checkpointer: Checkpointer) -> str:
 def _remedies(learner: Any, state: Any) -> list[str]:
     """Options that make for steadier steps."""
     prior = getattr(state.update.theta, "prior", None)
-    update = "kalman" if prior is None else f"kalman:0.1:{10 * max(float(prior), 1):g}"
+    update = "kalman" if prior is None else f"kalman:0.1:{max(10 * float(prior), 100):g}"
     steadier = [f"--update {update}"]
     return [*steadier, "--estimator bptt"] if hasattr(learner.estimator, "rank") else steadier
 

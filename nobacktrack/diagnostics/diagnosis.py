@@ -21,20 +21,22 @@ from rich.table import Table
 
 from ..configuration import at_least
 from ..engines import begin as begin_session
-from ..estimators import DiagonalPlusRankOne, NoBackTrack, SlidingBPTT, TruncatedBPTT
+from ..estimators import BlockNoBackTrack, DiagonalPlusRankOne, NoBackTrack, SlidingBPTT, TruncatedBPTT
 from ..estimators.bptt import InBlocks
+from ..influence.belief import Truncated, Unbiased
 from ..influence.norms import GramianNorms, MetricNorms
 from ..learner import Learner
 from ..protocol import Point, State, flat
 from ..streams.items import Chunk, as_chunk, checked, part, size
 from . import advice, drawing
-from .shadow import begin, follow
+from .shadow import BELIEF, begin, follow
 
 WINDOWS = (1, 10, 100, 1000)
 MOST_NUMBERS = 1 << 24  # of the exact influence
 MOST_PRODUCTS = 1 << 28  # of one step of it
 TIMED = 2000  # steps
 BATCHES = 20  # of steps, for standard errors
+SHOWN = 50  # factors in time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Row:
     """One estimator on the stream. `error` is sqrt(E|g~ - g|^2 / E|g|^2), `bias` the same of the mean of g~, `noise` is
     E|g~ - g|^2 / E|g|^2 in the metric in which theta moves; `noise_in_windows` is that of gradients averaged over 1,
     10, 100, ... steps. None: there is no exact gradient to compare with, or, for block methods, none for each step.
+    `random` and `signal` are the power of the random part of the gradient and of what is no noise in it, over that of
+    the exact part, and `shares` the factor s on it in time, for estimators with `belief=Caution()`.
     """
 
     name: str
@@ -56,6 +60,9 @@ class Row:
     by_part: list[float]
     microseconds: float
     truncated: bool  # whether it looks back a fixed number of steps
+    random: float | None = None
+    signal: float | None = None
+    shares: list[float] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,6 +140,11 @@ def affordable(state: State) -> bool:
 
 def variants(estimator: Any) -> dict[str, Any]:
     """What to hold beside an estimator: other ranks and norms of itself, and truncation, which has no noise."""
+    if isinstance(estimator, BlockNoBackTrack):
+        return {
+            "unbiased": dataclasses.replace(estimator, belief=Unbiased()),
+            "truncated": dataclasses.replace(estimator, belief=Truncated()),
+        }
     if not isinstance(estimator, (NoBackTrack, DiagonalPlusRankOne)):
         return {}
     other = MetricNorms() if isinstance(estimator.norms, GramianNorms) else GramianNorms()
@@ -187,7 +199,19 @@ def _row(name: str, estimator: Any, found: Any, copies: int, cost: float) -> Row
         [float(x) for x in np.nanmean(found.by_part, axis=0)],
         cost,
         isinstance(estimator, (TruncatedBPTT, SlidingBPTT)),
+        **_belief(found.belief),
     )
+
+
+def _belief(seen: np.ndarray) -> dict[str, Any]:
+    """What a cautious estimator saw of its random part, in the end and in time."""
+    counts = np.isfinite(seen).all(axis=1)
+    if not counts.any():
+        return {}
+    last = dict(zip(BELIEF, seen[counts][-1].tolist(), strict=True))
+    over = 1 / last["exact_power"] if last["exact_power"] > 0 else math.nan
+    shares = [float(part.mean()) for part in np.array_split(seen[counts][:, BELIEF.index("share")], SHOWN) if part.size]
+    return {"random": last["random_power"] * over, "signal": last["signal_power"] * over, "shares": shares}
 
 
 def _root(square: float, error: float) -> tuple[float, float]:

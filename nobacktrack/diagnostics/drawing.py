@@ -16,9 +16,12 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 
 
 def table(diagnosis: Diagnosis) -> Table:
-    """A row an estimator: cosine (s.e.), error, bias (s.e.), noise in the metric of theta, and time."""
+    """A row an estimator: cosine (s.e.), error, bias (s.e.), noise in the metric of theta, and time; and where one has
+    a belief that measures, the powers of the random part and of its signal over that of the exact one, and s.
+    """
     found = Table(title=f"{diagnosis.copies} copies, {diagnosis.steps:,} steps", title_justify="left")
-    for name in ("", "cosine", "error", "bias", "noise", "us / step"):
+    beliefs = any(row.shares for row in diagnosis.rows)
+    for name in ("", "cosine", "error", "bias", "noise", "us / step", *(("random", "signal", "s") if beliefs else ())):
         found.add_column(name, justify="right" if name else "left", no_wrap=True)
     for row in diagnosis.rows:
         noise = row.noise if row.noise is not None else row.noise_in_windows[-1]
@@ -29,12 +32,18 @@ def table(diagnosis: Diagnosis) -> Table:
             _with_error(row.bias, row.bias_error),
             _number(noise),
             _number(row.microseconds),
+            *((_number(row.random), _number(row.signal), _range(row.shares)) if beliefs else ()),
         )
     return found
 
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3g}"
+
+
+def _range(shares: list[float]) -> str:
+    """From where to where s went, and where it ended."""
+    return f"{min(shares):.2g} to {max(shares):.2g}, last {shares[-1]:.2g}" if shares else "-"
 
 
 def _with_error(value: float | None, error: float | None) -> str:

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from .. import counter
 from ..estimators import RTRL
+from ..influence.belief import Experience
 from ..learner import Learner
 from ..protocol import Metric, Point, State, Tree, flat
 from ..streams.items import Chunk, Series
@@ -33,6 +34,10 @@ class Step(NamedTuple):
     by_part: Float[Array, " parts"]  # the noise of each unit, or of each array of theta
     window_noise: Float[Array, " windows"]  # of gradients summed over windows, at the end of each; NaN elsewhere
     window_strength: Float[Array, " windows"]
+    belief: Float[Array, " numbers"]  # as in BELIEF, mean over the copies; NaN for an estimator that has none
+
+
+BELIEF = ("exact_power", "random_power", "signal_power", "agreement", "share")  # of `Experience`
 
 
 class Shadow(NamedTuple):
@@ -152,10 +157,19 @@ def _measured(
         strength,
         jnp.mean(jax.vmap(lambda v: _by_part(learner.system, metric, unravel(v)))(found - exact[None]), axis=0),
         *(jnp.where(ends, jnp.stack(values), jnp.nan) for values in zip(*in_windows, strict=True)),
+        belief=_belief(copies, found.dtype),
     )
     step = jax.tree.map(lambda leaf: jnp.where(counts, leaf, jnp.nan), step)
     fresh = jnp.where(ends[:, None], 0, exact_sums)
     return Shadow(copies, beside.exact, jnp.where(ends[:, None, None], 0, sums), fresh, age), step
+
+
+def _belief(copies: Tree, dtype: Any) -> Float[Array, " numbers"]:
+    """What the copies of a cautious estimator have seen of its parts."""
+    seen = getattr(copies, "belief", None)
+    if not isinstance(seen, Experience):
+        return jnp.full(len(BELIEF), jnp.nan, dtype)
+    return jnp.stack([jnp.mean(getattr(seen, name)) for name in BELIEF])
 
 
 def _plain(

@@ -26,11 +26,16 @@ class Step(NamedTuple):
     rows: CellRows
 
 
+def has_blocks(system: Any) -> bool:
+    """Whether a system is a recurrent cell, alone and with one sub-step."""
+    return len(system.substeps) == 1 and isinstance(system.substeps[0], SingleCell)
+
+
 def step_of(system: Any, at: Point, name: str) -> Step:
     """The transition of a recurrent cell; other systems are refused by name."""
-    substep = system.substeps[0]
-    if len(system.substeps) != 1 or not isinstance(substep, SingleCell):
+    if not has_blocks(system):
         raise ValueError(f"{name} needs a recurrent cell, alone and with one sub-step, not {system!r}")
+    substep = system.substeps[0]
     following = linearise(substep, at)
     assert isinstance(following.rows, CellRows)
     return Step(substep, following, following.rows)

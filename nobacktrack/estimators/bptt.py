@@ -193,6 +193,13 @@ class TruncatedBPTT(InBlocks):
     def over(self, block: Block) -> Bool[Array, ""]:
         return block.window.held == self.depth
 
+    @property
+    def measured(self) -> bool:
+        return True
+
+    def noise(self, influence: Any) -> float:
+        return 0.0
+
     def draw(self, system: AnySystem, h: Tree, key: Array, t: Array) -> tuple[()]:
         return ()
 
@@ -224,6 +231,13 @@ class SlidingBPTT:
     ) -> tuple[Window, Tree, bool]:
         """dl_t/dtheta through the last transitions."""
         return influence, backtrack(system, influence.with_loss(dl_dh), params)[1], True
+
+    @property
+    def measured(self) -> bool:
+        return True
+
+    def noise(self, influence: Any) -> float:
+        return 0.0
 
     def draw(self, system: AnySystem, h: Tree, key: Array, t: Array) -> tuple[()]:
         return ()

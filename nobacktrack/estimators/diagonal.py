@@ -97,7 +97,7 @@ class DiagonalPlusRankOne:
     belief: Belief = Unbiased()
 
     def __post_init__(self) -> None:
-        expect_part(self.belief, "belief", "weigh", "a rule such as nbt.Agreement()")
+        expect_part(self.belief, "belief", "weigh", "a rule such as nbt.Caution()")
         set_field(self, "rank", at_least("rank", self.rank, 1))
         set_field(self, "lag", at_least("lag", self.lag, 1))
         if isinstance(self.norms, InvariantNorms):
@@ -127,6 +127,13 @@ class DiagonalPlusRankOne:
         belief, gradient = self.belief.weigh(influence.belief, parts, metric)
         memory = self.norms.observe(influence.memory, dl_dh)
         return influence._replace(memory=memory, belief=belief), gradient, True
+
+    @property
+    def measured(self) -> bool:
+        return self.belief.measured
+
+    def noise(self, influence: BlocksPlus) -> Any:
+        return self.belief.noise(influence.belief)
 
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, "rank units"], ...]:
         """The signs eps, for each of the K terms and each unit."""

@@ -41,7 +41,7 @@ class NoBackTrack:
     def __post_init__(self) -> None:
         set_field(self, "rank", at_least("rank", self.rank, 1))
         expect_part(self.norms, "norms", "scales", "a rule such as nbt.MetricNorms()")
-        expect_part(self.belief, "belief", "weigh", "a rule such as nbt.Agreement()")
+        expect_part(self.belief, "belief", "weigh", "a rule such as nbt.Caution()")
 
     def init(self, system: Any, at: Point) -> Influence:
         self.norms.expect_system(system)
@@ -61,6 +61,13 @@ class NoBackTrack:
         belief, gradient = self.belief.weigh(influence.belief, parts, metric)
         memory = self.norms.observe(influence.memory, dl_dh)
         return influence._replace(memory=memory, belief=belief), gradient, True
+
+    @property
+    def measured(self) -> bool:
+        return self.belief.measured
+
+    def noise(self, influence: Influence) -> Any:
+        return self.belief.noise(influence.belief)
 
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[Int8[Array, "rank n"], ...]:
         """The signs eps, for each sub-step and each of the K terms."""

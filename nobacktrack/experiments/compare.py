@@ -43,14 +43,15 @@ class Entry(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """One run: the bits per character of each window between two edges, of the last tenth, and microseconds a
-    character. Bits are NaN from where it diverged.
+    """One run: the bits per character of each window between two edges, of the last tenth, microseconds a character,
+    and the bits per character of the whole stream. Bits are NaN from where it diverged.
     """
 
     edges: list[int]
     bits: list[float]
     last: float
     microseconds: float
+    whole: float = math.nan
 
     def at(self, characters: float) -> float:
         """Bits per character in the window that ends at so many, NaN where the run did not go so far."""
@@ -96,7 +97,8 @@ def one(entry: Entry, stream: np.ndarray, seed: int) -> Curve:
     bits = np.concatenate(losses)
     edges = np.unique(np.geomspace(min(100, len(bits) // 2), len(bits), EDGES).astype(int)).tolist()
     means = [float(bits[a:b].mean()) for a, b in pairwise(edges)]
-    return Curve(edges, means, float(bits[-len(bits) // 10 :].mean()), float(np.median(times or [math.nan])) * 1e6)
+    last, pace = float(bits[-len(bits) // 10 :].mean()), float(np.median(times or [math.nan])) * 1e6
+    return Curve(edges, means, last, pace, float(bits.mean()))
 
 
 def _load(path: Path) -> Results:
@@ -114,7 +116,7 @@ def table(
     """Mean (standard error) over seeds of the bits in the last tenth, and at some numbers of characters and times."""
     title = f"bits per character, {f'mean (s.e.) of {seeds} seeds' if seeds > 1 else 'one seed'}"
     found = Table(title=title if entropy is None else f"{title}; entropy {entropy:.4f}", title_justify="left")
-    for name in ("estimator", "update", "us", "length", "last tenth", "worst", *map(_short, marks)):
+    for name in ("estimator", "update", "us", "length", "last tenth", "worst", "all of it", *map(_short, marks)):
         found.add_column(name, justify="left" if name in ("estimator", "update") else "right", no_wrap=True)
     for mark in seconds:
         found.add_column(f"{mark:g} s", justify="right", no_wrap=True)
@@ -128,6 +130,7 @@ def table(
             _short(entry.length),
             _mean(last),
             f"{max(last):.3f}" if np.isfinite(last).all() else "nan",
+            _mean([curve.whole for curve in curves]),
             *(_if_all([curve.at(mark) for curve in curves]) for mark in marks),
             *(_if_all([curve.at_time(mark) for curve in curves]) for mark in seconds),
         )
@@ -148,6 +151,7 @@ def summary(entries: list[Entry], results: Results, seeds: int, entropy: float |
                 "characters": entry.length,
                 "microseconds": pace if math.isfinite(pace) else None,
                 "bits": last,
+                "whole": [curve.whole if math.isfinite(curve.whole) else None for curve in curves],
             }
         )
     return {"entropy": entropy, "methods": methods}

@@ -3,7 +3,7 @@
 An estimate is an exact part g and the mean of K random parts r_k, independent of each other given the past, whose mean
 is what the exact part leaves out. The gradient that moves theta is g + s (1/K) sum_k r_k: with s = 1 it is unbiased;
 with an s that does not depend on the signs in r_k its mean is g plus s times the rest; an s that is found online
-depends on earlier signs, through theta, and adds a bias of its own.
+depends on these and on earlier signs, and adds a bias of its own.
 """
 
 from __future__ import annotations
@@ -14,19 +14,30 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..configuration import as_number, as_share, configuration
+from ..configuration import as_number, configuration
 from ..protocol import Metric, Tree
 from ..registry import register
 
-LEAST = -12.0
+TRUST = 6.0  # what full agreement adds to log s
+TIMID = 0.1  # of the power of the exact part, in a metric without a unit
+NOTHING = 1e-10  # of the power of another part
+SPIKE = 3.0  # times the usual length of what is believed: no more at once
 
 
 class Parts(NamedTuple):
-    """An estimate in its parts: g, and r_k = along_k w_k."""
+    """An estimate in its parts: g, and r_k = along_k w_k. Of g, `own` is what stands, like r_k, for what is older."""
 
     exact: Tree
     along: Float[Array, " rank"]
     w: Tree
+    own: Tree = None
+
+    def whole(self, factor: Float[Array, ""] | float = 1) -> Parts:
+        """The same with the exact parts in one, `own` times a factor."""
+        if self.own is None:
+            return self
+        exact = jax.tree.map(lambda exact, own: exact + factor * own, self.exact, self.own)
+        return self._replace(exact=exact, own=None)
 
     def total(self, factor: Float[Array, ""] | float = 1) -> Tree:
         """g + s (1/K) sum_k r_k."""
@@ -53,6 +64,15 @@ class Belief(Protocol):
         """s."""
         ...
 
+    def noise(self, memory: Tree) -> Float[Array, ""] | float | None:
+        """The power of the random part that is believed over that of the exact one; None where it is not measured."""
+        ...
+
+    @property
+    def measured(self) -> bool:
+        """Whether it knows the noise."""
+        ...
+
 
 @configuration
 class Unbiased:
@@ -62,15 +82,22 @@ class Unbiased:
         return ()
 
     def weigh(self, memory: Tree, parts: Parts, metric: Metric) -> tuple[Tree, Tree]:
-        return memory, parts.total()
+        return memory, parts.whole().total()
 
     def factor(self, memory: Tree) -> float:
         return 1.0
 
+    def noise(self, memory: Tree) -> None:
+        return None
+
+    @property
+    def measured(self) -> bool:
+        return False
+
 
 @configuration
 class Share:
-    """s held: the mean of the gradient is the exact part and a share s of the rest; s = 0 is truncation."""
+    """s held: the mean of the gradient is the exact part and a share s of the rest."""
 
     share: float
 
@@ -81,50 +108,160 @@ class Share:
         return ()
 
     def weigh(self, memory: Tree, parts: Parts, metric: Metric) -> tuple[Tree, Tree]:
-        return memory, parts.total(jnp.asarray(self.share, parts.along.dtype))
+        share = jnp.asarray(self.share, parts.along.dtype)
+        return memory, parts.whole(share).total(share)
 
     def factor(self, memory: Tree) -> float:
         return self.share
 
+    def noise(self, memory: Tree) -> None:
+        return None
 
-@register
-class Agreed(NamedTuple):
-    """log s, and the random parts of the estimate before."""
-
-    log_share: Float[Array, ""]
-    random: Tree
+    @property
+    def measured(self) -> bool:
+        return False
 
 
 @configuration
-class Agreement:
-    """log s <- log s + pace mean_k cos(g + mean_{l != k} r_l, r_k of the estimate before), in the metric C in which
-    theta moves, and s at most 1.
+class Truncated:
+    """s = 0, and no part for what is older than a window: truncation."""
 
-    theta has moved by -C s r_k since, so the derivative in log s of the next loss is -s <its gradient, C r_k>: s goes
-    up where the random part pointed down, and down where its noise carried theta too far. The copies share no signs, so
-    that for K >= 2 the judge is not truncated. With K = 1 there is no other copy, and the judge is g alone.
+    def init(self, theta: Tree, rank: int) -> Tree:
+        return ()
+
+    def weigh(self, memory: Tree, parts: Parts, metric: Metric) -> tuple[Tree, Tree]:
+        return memory, parts.exact
+
+    def factor(self, memory: Tree) -> float:
+        return 0.0
+
+    def noise(self, memory: Tree) -> float:
+        return 0.0
+
+    @property
+    def measured(self) -> bool:
+        return True
+
+
+@register
+class Experience(NamedTuple):
+    """What a cautious belief has seen: running means of the parts and of their squared lengths, in the metric."""
+
+    estimates: Float[Array, ""]  # how many
+    exact: Tree  # g
+    random: Tree  # r_k
+    exact_power: Float[Array, ""]  # |g|^2
+    random_power: Float[Array, ""]  # |(1/K) sum_k r_k|^2
+    signal_power: Float[Array, ""]  # <r_1, r_2>, of copies that share no signs: |E r|^2 in the mean; 0 if K = 1
+    agreement: Float[Array, ""]
+    usual: Float[Array, ""]  # |gradient|^2, as it was followed
+    share: Float[Array, ""]  # s, of the last estimate
+
+
+@configuration
+class Caution:
+    """s = 1 as long as the noise can be borne; else as much as keeps it small beside the exact part.
+
+    The random part may have the power A = budget exp(12 z+) E c / (E + c), E being the mean of |g|^2, c the
+    `ceiling`, and z the mean cosine of the running means of r_k and of g + (1/(K-1)) sum_{l != k} r_l: the copies
+    share no signs, so that what they agree on is no noise. Then s^2 is A over the mean power P of the random part, at
+    most 1, and one estimate brings at most three times the length that A allows. A gradient of more than 1 + `shock`
+    times its usual squared length is shortened to that. Lengths are in the metric C = (J + Lambda)^-1 in which theta
+    moves, where 1 is a standard deviation of what the filter knows; a metric without such a unit (SGD, optax) gets
+    c = E / 10, and no gradient is shortened.
+
+    `budget` is a ratio of powers: less follows the exact part more closely. `memory` is the number of estimates in
+    the running means. None of these wants tuning.
     """
 
-    pace: float = 0.05
-    start: float = 0.05
+    budget: float = 1.0
+    ceiling: float = 0.25
+    shock: float = 10.0
+    memory: float = 333.0
 
     def __post_init__(self) -> None:
-        as_number(self.pace, "pace")
-        as_share(self.start, "start")
+        for name in ("budget", "ceiling", "shock", "memory"):
+            as_number(getattr(self, name), name)
 
-    def init(self, theta: Tree, rank: int) -> Agreed:
-        dtype = jax.tree.leaves(theta)[0].dtype
+    def init(self, theta: Tree, rank: int) -> Experience:
+        zero = jnp.zeros((), jax.tree.leaves(theta)[0].dtype)
         random = jax.tree.map(lambda leaf: jnp.zeros((rank, *leaf.shape), leaf.dtype), theta)
-        return Agreed(jnp.log(jnp.asarray(self.start, dtype)), random)
+        nothing = jax.tree.map(jnp.zeros_like, theta)
+        return Experience(zero, nothing, random, zero, zero, zero, zero, zero, jnp.ones_like(zero))
 
-    def weigh(self, memory: Agreed, parts: Parts, metric: Metric) -> tuple[Agreed, Tree]:
-        random = parts.random()
-        cosines = jax.vmap(lambda judge, r: cosine(metric, judge, r))(_judges(parts.exact, random), memory.random)
-        log_share = jnp.clip(memory.log_share + self.pace * jnp.mean(cosines), LEAST, 0)
-        return Agreed(log_share, random), parts.total(jnp.exp(memory.log_share))
+    def weigh(self, memory: Experience, parts: Parts, metric: Metric) -> tuple[Experience, Tree]:
+        parts = parts.whole()
+        seen, power = self._seen(memory, parts, metric)
+        allowed = self._allowed(seen, metric)
+        share = jnp.minimum(1, jnp.sqrt(allowed * jnp.minimum(over(seen.random_power), SPIKE**2 * over(power))))
+        share = jnp.where(power > 0, share, 1)
+        gradient, usual = self._shorten(parts.total(share), seen, metric)
+        return seen._replace(share=share, usual=usual), gradient
 
-    def factor(self, memory: Agreed) -> Float[Array, ""]:
-        return jnp.exp(memory.log_share)
+    def factor(self, memory: Experience) -> Float[Array, ""]:
+        return memory.share
+
+    def noise(self, memory: Experience) -> Float[Array, ""]:
+        noise = jnp.maximum(memory.random_power - memory.signal_power, 0)
+        return memory.share**2 * noise * over(memory.exact_power)
+
+    @property
+    def measured(self) -> bool:
+        return True
+
+    def _seen(self, memory: Experience, parts: Parts, metric: Metric) -> tuple[Experience, Float[Array, ""]]:
+        """The running means with one more estimate, and the power of its random part."""
+        estimates = memory.estimates + 1
+        pace = self._pace(estimates)
+
+        def mean(before: Tree, now: Tree) -> Tree:
+            return jax.tree.map(lambda before, now: before + pace.astype(now.dtype) * (now - before), before, now)
+
+        now = parts.random()
+        power = metric.norm2(jax.tree.map(lambda r: jnp.mean(r, axis=0), now))
+        exact, random = mean(memory.exact, parts.exact), mean(memory.random, now)
+        cosines = jax.vmap(lambda judge, r: cosine(metric, judge, r))(_judges(exact, random), random)
+        seen = Experience(
+            estimates,
+            exact,
+            random,
+            mean(memory.exact_power, metric.norm2(parts.exact)),
+            mean(memory.random_power, power),
+            mean(memory.signal_power, _signal(metric, now)),
+            mean(memory.agreement, jnp.mean(cosines)),
+            memory.usual,
+            memory.share,
+        )
+        return seen, power
+
+    def _pace(self, estimates: Float[Array, ""]) -> Float[Array, ""]:
+        """Of the running means: plain means at first."""
+        return jnp.maximum(1 / estimates, 1 / self.memory).astype(estimates.dtype)
+
+    def _allowed(self, seen: Experience, metric: Metric) -> Float[Array, ""]:
+        """A, the power that the random part may have."""
+        exact = seen.exact_power
+        ceiling = jnp.asarray(self.ceiling, exact.dtype) if metric.has_unit else TIMID * exact
+        trust = jnp.exp(2 * TRUST * jnp.maximum(seen.agreement, 0))
+        return self.budget * trust * exact * ceiling * over(exact + ceiling)
+
+    def _shorten(self, gradient: Tree, seen: Experience, metric: Metric) -> tuple[Tree, Float[Array, ""]]:
+        """A gradient that is not much longer than usual, and its usual squared length."""
+        if not metric.has_unit:
+            return gradient, seen.usual
+        bound, length = 1 + self.shock * seen.usual, metric.norm2(gradient)
+        factor = jnp.where(length > bound, jnp.sqrt(bound * over(length)), 1)
+        usual = seen.usual + self._pace(seen.estimates) * (jnp.minimum(length, bound) - seen.usual)
+        return jax.tree.map(lambda leaf: factor.astype(leaf.dtype) * leaf, gradient), usual
+
+
+def _signal(metric: Metric, random: Tree) -> Float[Array, ""]:
+    """The mean of <r_k, C r_{k+1}>, over k = 1, 3, ..."""
+    pairs = len(jax.tree.leaves(random)[0]) // 2
+    first, second = (jax.tree.map(lambda r, at=at: r[at : 2 * pairs : 2], random) for at in (0, 1))
+    if not pairs:
+        return jnp.zeros((), jax.tree.leaves(random)[0].dtype)
+    return jnp.mean(jax.vmap(lambda a, b: inner(a, metric.raised(b)))(first, second))
 
 
 def _judges(exact: Tree, random: Tree) -> Tree:
@@ -139,10 +276,18 @@ def _judges(exact: Tree, random: Tree) -> Tree:
 
 
 def cosine(metric: Metric, a: Tree, b: Tree) -> Float[Array, ""]:
-    """<a, C b> / sqrt(<a, C a> <b, C b>), and 0 where either is."""
-    product = inner(a, metric.raised(b))
-    lengths = jnp.sqrt(metric.norm2(a)) * jnp.sqrt(metric.norm2(b))
-    return jnp.where(lengths > 0, product / jnp.where(lengths > 0, lengths, 1), 0)
+    """<a, C b> / sqrt(<a, C a> <b, C b>), and 0 where b is nothing beside a: the cosine of rounding errors says
+    nothing.
+    """
+    product, square_a, square_b = inner(a, metric.raised(b)), metric.norm2(a), metric.norm2(b)
+    lengths = jnp.sqrt(square_a) * jnp.sqrt(square_b)
+    some = (lengths > 0) & (square_b > NOTHING * square_a)
+    return jnp.where(some, product / jnp.where(some, lengths, 1), 0)
+
+
+def over(x: Float[Array, ""]) -> Float[Array, ""]:
+    """1/x, and 0 where x is 0."""
+    return jnp.where(x > 0, 1 / jnp.where(x > 0, x, 1), 0)
 
 
 def inner(a: Tree, b: Tree) -> Float[Array, ""]:

@@ -66,7 +66,7 @@ KINDS = {
     "artbp": Kind("ARTBP", ("depth",)),
 }
 NORMS = {"gramian": "GramianNorms", "foresight": "ForesightNorms", "euclidean": "EuclideanNorms"}
-BELIEFS = {"unbiased": ("Unbiased",), "agreement": ("Agreement",), "truncated": ("Share", 0.0)}
+BELIEFS = {"unbiased": "Unbiased", "caution": "Caution", "truncated": "Truncated"}
 WITH_NORMS = [name for name, kind in KINDS.items() if kind.norms]
 WITH_BELIEF = [name for name, kind in KINDS.items() if kind.belief]
 
@@ -116,8 +116,7 @@ def _option(text: str, name: str, kind: Kind, option: str) -> dict[str, Any]:
     if option in NORMS and kind.norms:
         return {"norms": getattr(nbt, NORMS[option])()}
     if option in BELIEFS and kind.belief:
-        cls, *numbers = BELIEFS[option]
-        return {"belief": getattr(nbt, cls)(*numbers)}
+        return {"belief": getattr(nbt, BELIEFS[option])()}
     if option in NORMS:
         raise ValueError(f"estimator: {text!r}; norms are for {', '.join(WITH_NORMS)}, not for {name}")
     if option in BELIEFS:
@@ -140,7 +139,7 @@ def update_of(text: str) -> Any:
         raise ValueError(f"update: {text!r}; its numbers must be finite and >= 0")
     over_sqrt = nbt.inverse_sqrt
     most, make = {
-        "kalman": (2, lambda decay=0.1, prior=None: nbt.Kalman(decay=over_sqrt(decay), prior=prior)),
+        "kalman": (2, lambda decay=None, prior=None: nbt.Kalman(decay=decay and over_sqrt(decay), prior=prior)),
         "kalman-steady": (2, lambda decay=1e-4, prior=None: nbt.Kalman(decay=decay, prior=prior)),
         "sgd": (1, lambda rate=0.1: nbt.SGD(over_sqrt(rate))),
         "sgd-steady": (1, lambda rate=0.01: nbt.SGD(rate)),

@@ -34,7 +34,7 @@ class SGD:
     def metric_of(self, state: tuple[()]) -> Metric:
         return Euclidean()
 
-    def adapt(self, packed: bool) -> SGD:
+    def adapt(self, packed: bool, measured: bool) -> SGD:
         return self
 
 
@@ -60,7 +60,7 @@ class Optax:
     def metric_of(self, state: Tree) -> Metric:
         return Euclidean()
 
-    def adapt(self, packed: bool) -> Optax:
+    def adapt(self, packed: bool, measured: bool) -> Optax:
         return self
 
 
@@ -84,8 +84,8 @@ class Frozen:
         if self.update is None:
             return state, params
         single = None if evidence.single is None else jax.vmap(self._free)(evidence.single)
-        free = Evidence(
-            self._free(evidence.gradient), lambda c: self._free(evidence.pull(c)), evidence.fisher_root, single
+        free = evidence._replace(
+            gradient=self._free(evidence.gradient), pull=lambda c: self._free(evidence.pull(c)), single=single
         )
         state, moved = self.update.apply(state, params, free, t)
         return state, jax.tree.map(jnp.where, jax.tree.broadcast(self.where, params), params, moved)
@@ -93,8 +93,8 @@ class Frozen:
     def metric_of(self, state: Tree) -> Metric:
         return Euclidean() if self.update is None else self.update.metric_of(state)
 
-    def adapt(self, packed: bool) -> Frozen:
-        return self if self.update is None else Frozen(self.update.adapt(packed), self.where)
+    def adapt(self, packed: bool, measured: bool) -> Frozen:
+        return self if self.update is None else Frozen(self.update.adapt(packed, measured), self.where)
 
     def _free(self, gradient: Tree) -> Tree:
         """The gradient, zero on what is frozen."""

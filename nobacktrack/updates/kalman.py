@@ -25,6 +25,8 @@ from ..protocol import Evidence, Layout, Tree
 from .metrics import Kind, Mahalanobis, QuasiDiagonal
 
 MOST_DECAY = 1 - 1e-6
+QUIET_PRIOR, QUIET_DECAY = 2.0, 0.03  # for gradients without noise
+NOISY_DECAY = 0.1
 
 
 class Filter(NamedTuple):
@@ -63,13 +65,16 @@ class ExactFisher:
 class Kalman:
     """J <- (1 - gamma_t) J + MatrixReduce(dy^T I dy),  params <- params - (J + Lambda)^-1 dl/dparams [NBT, Alg. 2].
 
-    `decay` is gamma_t, a number or a function of t; `prior` is Lambda, the number of units by default; `information`
-    a first J, as the metric keeps it, on the scale of one group of parameters. The size of the steps comes from J:
-    there is no rate. With `every` = m, J takes in the first of each m gradients, with weight m, and the m steps share
-    it: J <- (1 - gamma_t)^m J + m MatrixReduce(dy^T I dy). That moves less memory (docs/engines.md).
+    `decay` is gamma_t, a number or a function of t, and `prior` is Lambda. What is not given follows from the noise of
+    the gradient: Lambda = 2 (1 + noise) and 0.03 / sqrt t where the estimator knows the power of what is random in it
+    over that of the rest, as truncated BPTT (0), RTRL (0) and `Caution` do; the number of units and 0.1 / sqrt t, the
+    paper's, where it does not. `information` is a first J, as the metric keeps it, on the scale of one group of
+    parameters. The size of the steps comes from J: there is no rate. With `every` = m, J takes in the first of each m
+    gradients, with weight m, and the m steps share it: J <- (1 - gamma_t)^m J + m MatrixReduce(dy^T I dy). That moves
+    less memory (docs/engines.md).
     """
 
-    decay: Any = InverseSqrt(0.1)
+    decay: Any = None
     prior: float | None = None
     metric: Kind = QuasiDiagonal()
     fisher: OuterProduct | ExactFisher = OuterProduct()
@@ -77,7 +82,8 @@ class Kalman:
     every: int = static(default=1)
 
     def __post_init__(self) -> None:
-        set_field(self, "decay", as_rate(self.decay, "decay"))
+        if self.decay is not None:
+            set_field(self, "decay", as_rate(self.decay, "decay"))
         if self.prior is not None:
             as_number(self.prior, "prior")
         expect_part(self.metric, "metric", "solve", "a reduction such as nbt.QuasiDiagonal()")
@@ -89,13 +95,22 @@ class Kalman:
         information = self.metric.zeros(params)
         if self.information is not None:
             information = replacement(self.information, information, "information")
-        prior = jnp.asarray(layout.units if self.prior is None else self.prior, dtype)
+        usual = QUIET_PRIOR if layout.measured else layout.units
+        prior = jnp.asarray(usual if self.prior is None else self.prior, dtype)
         return Filter(information, prior, jnp.zeros((), jnp.int32) if self.every > 1 else ())
 
     def apply(self, state: Filter, params: Tree, evidence: Evidence, t: Float[Array, ""]) -> tuple[Filter, Tree]:
-        state = self._informed(state, evidence, t)
+        state = self._informed(self._tempered(state, evidence), evidence, t)
         step = self.metric.solve(state.information, state.prior, evidence.gradient)
         return state, jax.tree.map(jnp.subtract, params, step)
+
+    def _tempered(self, state: Filter, evidence: Evidence) -> Filter:
+        """Lambda = 2 (1 + noise), where it was not given. A step of -g / Lambda changes the loss by -|m|^2 / Lambda +
+        const (|m|^2 + |r|^2) / Lambda^2, m being the mean of g and r its noise: least for Lambda ~ 1 + |r|^2 / |m|^2.
+        """
+        if self.prior is not None or evidence.noise is None:
+            return state
+        return state._replace(prior=jnp.asarray(QUIET_PRIOR * (1 + evidence.noise), state.prior.dtype))
 
     def _informed(self, state: Filter, evidence: Evidence, t: Float[Array, ""]) -> Filter:
         """J with the gradient taken in, where its turn has come."""
@@ -113,5 +128,6 @@ class Kalman:
     def metric_of(self, state: Filter) -> Mahalanobis:
         return Mahalanobis(self.metric, state.information, state.prior)
 
-    def adapt(self, packed: bool) -> Kalman:
-        return dataclasses.replace(self, metric=self.metric.adapt(packed))
+    def adapt(self, packed: bool, measured: bool) -> Kalman:
+        decay = InverseSqrt(QUIET_DECAY if measured else NOISY_DECAY) if self.decay is None else self.decay
+        return dataclasses.replace(self, metric=self.metric.adapt(packed), decay=decay)

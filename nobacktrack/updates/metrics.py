@@ -28,6 +28,10 @@ Fans = Float[Array, "units_or_1 gates_or_1 fan"]
 class Euclidean(NamedTuple):
     """|w|^2 = sum of squares."""
 
+    @property
+    def has_unit(self) -> bool:
+        return False
+
     def norm2(self, w: Tree) -> Float[Array, ""]:
         return jax.tree.reduce(jnp.add, jax.tree.map(lambda leaf: jnp.sum(leaf**2), w))
 
@@ -74,6 +78,10 @@ class Mahalanobis(NamedTuple):
     kind: Any
     information: Tree
     prior: Prior
+
+    @property
+    def has_unit(self) -> bool:
+        return True
 
     def norm2(self, w: Tree) -> Float[Array, ""]:
         return self.kind.norm2(self.information, self.prior, w)

@@ -90,13 +90,13 @@ def test_a_run_whose_influence_explodes_goes_on_with_other_parts(call, text, tmp
     nbt.save(saved, learner, state._replace(influence=state.influence._replace(v=state.influence.v * 1e30)), notes)
     run = call("resume", saved, "--stream", text, ok=False)
     assert "diverged at t = 1000: " in run.err
-    assert f"`nobacktrack resume {saved} --update kalman:0.1:50` or" in run.err
-    call("resume", saved, "--stream", text, "--update", "kalman:0.1:50", "--estimator", "bptt", "--json")
+    assert f"`nobacktrack resume {saved} --update kalman:0.1:100` or" in run.err
+    call("resume", saved, "--stream", text, "--update", "kalman:0.1:100", "--estimator", "bptt", "--json")
     found = nbt.load(saved)
     assert found.state.steps == 6000
     assert found.learner.estimator == nbt.TruncatedBPTT()
-    assert found.learner.update == nbt.Kalman(prior=50.0)
-    assert float(found.state.update.theta.prior) == 50
+    assert found.learner.update == nbt.Kalman(nbt.inverse_sqrt(0.1), prior=100.0)
+    assert float(found.state.update.theta.prior) == 100
 
 
 def test_a_divergence_leaves_an_earlier_checkpoint(call, text, tmp_path):

@@ -10,6 +10,7 @@ import nobacktrack as nbt
 from nobacktrack import checks
 from nobacktrack.checks.estimators import stacked
 from nobacktrack.estimators import windowed
+from nobacktrack.influence.belief import Parts
 from nobacktrack.protocol import Point, flat
 
 EXACT = 1e-12
@@ -144,12 +145,32 @@ def test_fixed_parameters_give_the_gradient_of_rtrl_in_windows_too():
 
 def test_derivatives_at_different_thetas_are_biased(monkeypatch):
     def elsewhere(system, window, params, v, leaving):
-        theta = jax.tree.map(lambda leaf: 1.1 * leaf, params.theta)
+        theta = jax.tree.map(lambda leaf: 1.5 * leaf, params.theta)
         return push(system, window, params._replace(theta=theta), v, leaving)
 
     push = windowed.push_through
     monkeypatch.setattr(windowed, "push_through", elsewhere)
     learner, state = started("rnn", blocks(2))
+    assert bias(learner, state, 6, 2) > 1e-5
+
+
+def test_what_units_do_to_themselves_is_exact_alone_and_biased_where_the_rest_is_not_merged(monkeypatch):
+    """Z' is taken out of what is merged: if it is not, it counts twice."""
+    learner, state = started("lstm", blocks(2))
+    monkeypatch.setattr(windowed, "_pull_own", lambda system, own, co_state: jnp.zeros_like(own[0]))
+    assert bias(learner, state, 6, 2) <= EXACT  # merged whole, and read nowhere else
+    monkeypatch.undo()
+
+    def carried(system, window, params, own, leaving):
+        return 1.5 * carry(system, window, params, own, leaving)
+
+    carry = windowed._carry_own
+    monkeypatch.setattr(windowed, "_carry_own", carried)
+    assert bias(learner, state, 6, 2) <= EXACT  # any Z' will do, as long as what it leaves out is merged
+    pull = windowed._pull_own
+    monkeypatch.setattr(windowed, "_pull_own", lambda system, own, co_state: 0.9 * pull(system, own, co_state))
+    assert bias(learner, state, 6, 2) <= EXACT
+    monkeypatch.setattr(windowed, "Parts", lambda exact, along, w, own: Parts(exact, along, w))
     assert bias(learner, state, 6, 2) > 1e-5
 
 
@@ -193,10 +214,17 @@ class Only:
         return ()
 
     def weigh(self, memory, parts, metric):
-        return memory, jax.tree.map(lambda exact, r: exact + r[self.copy], parts.exact, parts.random())
+        return memory, jax.tree.map(lambda exact, r: exact + r[self.copy], parts.whole().exact, parts.random())
 
     def factor(self, memory):
         return 1.0
+
+    def noise(self, memory):
+        return None
+
+    @property
+    def measured(self):
+        return False
 
 
 def with_only(learner, copy):
@@ -218,11 +246,12 @@ def test_a_window_that_holds_all_is_backpropagation(system):
 def test_no_belief_in_the_tail_is_truncation():
     """s = 0 and blocks: what `TruncatedBPTT` does, theta and phi."""
     system, stream = nbt.LSTM(units=4, symbols=3), stream_of(nbt.LSTM(units=4, symbols=3), 60)
-    ends = []
-    for estimator in (nbt.TruncatedBPTT(depth=7), nbt.BlockNoBackTrack(depth=7, belief=nbt.Share(0.0))):
-        learner = nbt.Learner(system, estimator, nbt.Kalman())
+    ends, none = [], (nbt.Share(0.0), nbt.Truncated())
+    for estimator in (nbt.TruncatedBPTT(depth=7), *(nbt.BlockNoBackTrack(depth=7, belief=belief) for belief in none)):
+        learner = nbt.Learner(system, estimator, nbt.Kalman(nbt.inverse_sqrt(0.1), prior=3.0))
         ends.append(learner.run(learner.init(0, dtype=jnp.float64), stream)[0].params)
-    assert checks.expect_close(ends[1], ends[0], 1e-12, "truncated") <= 1e-12
+    for end in ends[1:]:
+        assert checks.expect_close(end, ends[0], 1e-12, "truncated") <= 1e-12
 
 
 def test_windows_that_overlap_have_every_loss_once():

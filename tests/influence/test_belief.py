@@ -8,47 +8,86 @@ from tables import symbols
 
 import nobacktrack as nbt
 from nobacktrack import checks
-from nobacktrack.influence.belief import Agreed, Parts
+from nobacktrack.influence.belief import Parts
 from nobacktrack.updates.metrics import Diagonal, Euclidean, Mahalanobis
 
 EXACT, W = jnp.array([1.0, 2.0]), jnp.array([[1.0, 0.0], [0.0, 3.0]])
-PARTS = Parts(EXACT, jnp.array([2.0, -1.0]), W)  # r = (2, 0), (0, -3)
+PARTS = Parts(EXACT, jnp.array([2.0, -1.0]), W)  # r = (2, 0), (0, -3), their mean (1, -1.5)
+DOUBTFUL = Mahalanobis(Diagonal(), (jnp.array([3.0, 0.0]),), jnp.array(1.0))  # C = diag(1/4, 1)
+
+
+def followed(belief, parts, metric, times=1):
+    """What the last of several equal estimates is made into, and what the belief remembers of them."""
+    memory, gradient = belief.init(parts.exact, len(parts.along)), parts.exact
+    for _ in range(times):
+        memory, gradient = belief.weigh(memory, parts, metric)
+    return memory, np.asarray(gradient)
 
 
 def test_shares_of_the_random_part():
     np.testing.assert_allclose(nbt.Unbiased().weigh((), PARTS, Euclidean())[1], [2, 0.5])
     np.testing.assert_allclose(nbt.Share(0.5).weigh((), PARTS, Euclidean())[1], [1.5, 1.25])
-    np.testing.assert_allclose(nbt.Share(0.0).weigh((), PARTS, Euclidean())[1], EXACT)
+    with_own = PARTS._replace(own=jnp.array([10.0, 0.0]))
+    np.testing.assert_allclose(nbt.Unbiased().weigh((), with_own, Euclidean())[1], [12, 0.5])
+    np.testing.assert_allclose(nbt.Share(0.5).weigh((), with_own, Euclidean())[1], [6.5, 1.25])
+    for nothing in (nbt.Share(0.0), nbt.Truncated()):
+        np.testing.assert_allclose(nothing.weigh((), with_own, Euclidean())[1], EXACT)
 
 
-@pytest.mark.parametrize("metric", [Euclidean(), Mahalanobis(Diagonal(), (jnp.array([3.0, 0.0]),), jnp.array(1.0))])
-def test_agreement_is_the_cosine_with_what_the_other_copies_see(metric):
-    """Copy 1 is judged by g + r_2 = (1, -1), copy 2 by g + r_1 = (3, 2), in the metric."""
-    before = jnp.array([[1.0, 1.0], [0.5, -2.0]])
+@pytest.mark.parametrize("metric", [Euclidean(), DOUBTFUL])
+def test_caution_allows_a_power_of_its_own_to_the_random_part(metric):
+    """E = |g|^2, P = |(1, -1.5)|^2, z the cosines of r_1 with g + r_2 = (1, -1) and of r_2 with g + r_1 = (3, 2)."""
     c = np.array([1.0, 1.0]) if isinstance(metric, Euclidean) else np.array([0.25, 1.0])
 
-    def cosine(a, b):
-        return np.sum(c * a * b) / np.sqrt(np.sum(c * a * a) * np.sum(c * b * b))
+    def dot(a, b):
+        return np.sum(c * np.array(a) * np.array(b))
 
-    judges = np.array([[1.0, -1.0], [3.0, 2.0]])
-    wanted = np.log(0.1) + 0.2 * np.mean([cosine(*pair) for pair in zip(judges, np.asarray(before), strict=True)])
-    memory, gradient = nbt.Agreement(pace=0.2).weigh(Agreed(jnp.log(0.1), before), PARTS, metric)
-    np.testing.assert_allclose(memory.log_share, wanted, rtol=1e-12)
-    np.testing.assert_allclose(memory.random, [[2, 0], [0, -3]])
-    np.testing.assert_allclose(gradient, EXACT + 0.1 * jnp.array([1.0, -1.5]), rtol=1e-12)
+    def cosine(a, b):
+        return dot(a, b) / np.sqrt(dot(a, a) * dot(b, b))
+
+    exact, power = dot(EXACT, EXACT), dot([1, -1.5], [1, -1.5])
+    agreement = np.mean([cosine([1, -1], [2, 0]), cosine([3, 2], [0, -3])])
+    ceiling = exact / 10 if isinstance(metric, Euclidean) else 0.25
+    allowed = np.exp(12 * max(agreement, 0)) * exact * ceiling / (exact + ceiling)
+    share = min(np.sqrt(allowed / power), 1)
+    gradient = EXACT + share * np.array([1, -1.5])
+    length = dot(gradient, gradient)
+    if not isinstance(metric, Euclidean) and length > 1:  # the first one is longer than nothing and 1
+        gradient = gradient / np.sqrt(length)
+    memory, found = followed(nbt.Caution(), PARTS, metric)
+    np.testing.assert_allclose(memory.agreement, agreement, rtol=1e-12)
+    np.testing.assert_allclose(nbt.Caution().factor(memory), share, rtol=1e-12)
+    np.testing.assert_allclose(memory.signal_power, 0, atol=1e-12)  # r_1 and r_2 are at right angles
+    np.testing.assert_allclose(nbt.Caution().noise(memory), share**2 * power / exact, rtol=1e-12)
+    np.testing.assert_allclose(found, gradient, rtol=1e-12)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_what_agrees_is_believed_more_up_to_all_of_it(sign):
-    belief = nbt.Agreement(pace=1.0, start=0.3)
-    memory = belief.init(EXACT, 2)._replace(random=sign * jnp.stack([EXACT, EXACT]))
-    parts = Parts(EXACT, jnp.ones(2), jnp.stack([EXACT, EXACT]))
-    share = belief.factor(belief.weigh(memory, parts, Euclidean())[0])
-    np.testing.assert_allclose(share, min(0.3 * np.exp(sign), 1), rtol=1e-12)
-    above = memory._replace(log_share=jnp.array(-0.5))
-    assert float(belief.factor(belief.weigh(above, parts, Euclidean())[0])) == pytest.approx(
-        1 if sign > 0 else np.exp(-1.5)
-    )
+def test_what_copies_agree_on_is_believed_and_what_they_do_not_is_not(sign):
+    """Both copies say five times g; or one of them says the opposite of the other."""
+    along = jnp.array([5.0, 5.0 * sign])
+    parts = Parts(EXACT, along + jnp.array([0.0, 1.0]), jnp.stack([EXACT, EXACT]))
+    memory, _ = followed(nbt.Caution(), parts, Euclidean(), 50)
+    share = nbt.Caution().factor(memory)
+    assert float(share) == 1 if sign > 0 else float(share) < 0.7
+    np.testing.assert_allclose(memory.signal_power, 5 * (5 * sign + 1) * 5.0, rtol=1e-12)  # |g|^2 = 5
+
+
+def test_a_shock_is_shortened_and_what_is_usual_is_not():
+    belief, quiet = nbt.Caution(), Parts(EXACT, jnp.zeros(2), W)
+    memory, gradient = followed(belief, quiet, DOUBTFUL, 300)
+    np.testing.assert_allclose(gradient, EXACT, rtol=1e-12)
+    usual = float(DOUBTFUL.norm2(EXACT))
+    np.testing.assert_allclose(memory.usual, usual, rtol=0.05)
+    _, shortened = belief.weigh(memory, quiet._replace(exact=1e4 * EXACT), DOUBTFUL)
+    np.testing.assert_allclose(DOUBTFUL.norm2(shortened), 1 + 10 * memory.usual, rtol=1e-12)
+    _, plain = belief.weigh(memory, quiet._replace(exact=1e4 * EXACT), Euclidean())
+    np.testing.assert_allclose(plain, 1e4 * EXACT, rtol=1e-12)
+
+
+def test_rounding_errors_do_not_agree():
+    parts = Parts(EXACT, jnp.full(2, 1e-6), jnp.stack([EXACT, EXACT]))
+    assert float(followed(nbt.Caution(), parts, Euclidean(), 5)[0].agreement) == 0
 
 
 def test_no_belief_in_nobacktrack_is_the_newest_step_alone():
@@ -61,9 +100,9 @@ def test_no_belief_in_nobacktrack_is_the_newest_step_alone():
 
 @pytest.mark.parametrize("estimator", [nbt.NoBackTrack, nbt.DiagonalPlusRankOne, nbt.BlockNoBackTrack])
 def test_belief_outlives_an_episode(estimator):
-    learner = nbt.Learner(nbt.LSTM(units=4, symbols=3), estimator(rank=2, belief=nbt.Agreement()), nbt.Kalman())
+    learner = nbt.Learner(nbt.LSTM(units=4, symbols=3), estimator(rank=2, belief=nbt.Caution()), nbt.Kalman())
     state, _ = learner.run(learner.init(0, dtype=jnp.float64), symbols(200))
-    share = state.influence.belief.log_share
-    assert float(share) != pytest.approx(np.log(0.05), abs=1e-6)
-    assert float(learner.reset(state).influence.belief.log_share) == float(share)
+    seen = state.influence.belief
+    assert float(seen.estimates) > 10
+    assert checks.same_bits(learner.reset(state).influence.belief, seen)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params))

@@ -98,7 +98,25 @@ def test_linear_gaussian_readout_is_recursive_least_squares():
     assert float(np.abs(np.asarray(after.params.phi)[0] - ridge).max()) <= 1e-9
 
 
-def test_prior_is_the_number_of_units_by_default():
+def test_prior_and_decay_follow_from_the_noise_where_it_is_known():
+    system = nbt.RNN(units=7, symbols=3)
+    quiet = nbt.Learner(system, nbt.TruncatedBPTT(depth=5), nbt.Kalman())
+    assert float(quiet.init(0).update.theta.prior) == 2
+    assert quiet.updates.theta.decay == nbt.inverse_sqrt(0.03)
+    assert nbt.Learner(system, nbt.NoBackTrack(), nbt.Kalman()).updates.phi.decay == nbt.inverse_sqrt(0.1)
+    given = nbt.Learner(system, nbt.RTRL(), nbt.Kalman(decay=0.5, prior=9.0))
+    assert given.updates.theta.decay == 0.5
+    learner = nbt.Learner(system, nbt.BlockNoBackTrack(depth=3), nbt.Kalman())
+    for engine in ("jax", "fused"):
+        start, stream = learner.init(0, dtype=jnp.float64), nbt.streams.anbn(1, 8, length=301, seed=0)
+        state, _ = learner.run(start, stream, engine=engine)
+        noise = float(learner.estimator.noise(state.influence))
+        assert noise > 0
+        assert float(state.update.theta.prior) == pytest.approx(2 * (1 + noise), rel=1e-9)
+        assert float(state.update.phi.prior) == pytest.approx(2 * (1 + noise), rel=1e-2)
+
+
+def test_prior_is_the_number_of_units_where_it_is_not():
     for system, units in ((nbt.RNN(units=7, symbols=3), 7), (nbt.LeakyRNN(units=4, symbols=3), 4)):
         state = nbt.Learner(system, nbt.NoBackTrack(), nbt.Kalman()).init(0)
         assert float(state.update.theta.prior) == float(state.update.phi.prior) == units

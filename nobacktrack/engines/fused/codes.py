@@ -57,7 +57,7 @@ class Belief(IntEnum):
 
     UNBIASED = 0
     SHARE = 1
-    AGREEMENT = 2
+    CAUTION = 2
 
 
 class Verb(IntEnum):

@@ -108,7 +108,8 @@ def _held(system: Any, rate: float) -> Method:
 
 def _kalman(system: Any, name: str, estimator: Any, decay: float = 1.0, *, ours: bool = False) -> Method:
     suffix = "" if decay == 1 else f", {decay:g}/√t"
-    learner = nbt.Learner(system, estimator, nbt.Kalman(decay=nbt.inverse_sqrt(decay)))
+    update = nbt.Kalman(decay=nbt.inverse_sqrt(decay), prior=float(system.units))  # the paper's, for all of them
+    learner = nbt.Learner(system, estimator, update)
     return Method(f"{name}, Kalman{suffix}", learner, ours)
 
 

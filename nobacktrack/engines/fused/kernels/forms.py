@@ -121,3 +121,15 @@ def copy_multiple(target: Any, factor: Any, a: Any) -> None:
     for i in range(a.shape[0]):
         for r in range(a.shape[1]):
             target[i, r] = factor * a[i, r]
+
+
+@kernel
+def add_units(s: Any, factor: Any, co_state: Any, component: Any, form: Any, total: Any) -> None:
+    """total += factor sum_i lambda_i form_i, unit by unit, lambda of one component."""
+    n = np.uint64(s.units)
+    at = np.uint64(component) * n
+    for i in range(total.shape[0]):
+        for gate in range(s.gates):
+            start = np.uint64(gate) * n
+            for unit in range(n):
+                total[i, start + unit] += factor * co_state[at + unit] * form[i, start + unit]

@@ -188,18 +188,10 @@ def pull_rows(c: Any, dl_dh: Any, q: Any) -> None:
 def pull_state(theta: Any, hears: Any, slope: Any, retention: Any, q: Any, co_state: Any) -> None:
     """lambda <- lambda df/dh, q being what lambda does to the pre-activations."""
     n = slope.size
-    components = co_state.size // n
     kinds = hears.shape[0]
     rows = q.size // kinds
-    if components == 1:
-        for i in range(n):
-            co_state[i] *= retention[0, i]
-    else:
-        for i in range(n):
-            first, second = co_state[i], co_state[n + i]
-            co_state[i] = retention[0, i] * first + retention[2, i] * second
-            co_state[n + i] = retention[1, i] * first + retention[3, i] * second
-    seen = (components - 1) * n
+    retain(retention, co_state, n)
+    seen = co_state.size - n
     for kind in range(kinds):
         if hears[kind, 0] == ZERO:
             continue
@@ -209,6 +201,31 @@ def pull_state(theta: Any, hears: Any, slope: Any, retention: Any, q: Any, co_st
             for r in range(start, stop):
                 total += theta[1 + i, r] * q[r]
             co_state[seen + i] += total * slope[i]
+
+
+@kernel
+def pull_units(s: Any, m: Any, q: Any, co_state: Any) -> None:
+    """The same for each unit by itself: through its components and its weight on its own activity."""
+    theta, hears, slope = matrix(m, PIECE.theta), matrix(m, PIECE.hears), vector(m, PIECE.slope)
+    n, seen = s.units, co_state.size - s.units
+    retain(matrix(m, PIECE.retention), co_state, n)
+    for gate in range(s.gates):
+        if hears[gate * s.groups // s.gates, 0] > ZERO:
+            for i in range(n):
+                co_state[seen + i] += slope[i] * theta[1 + i, gate * n + i] * q[gate * n + i]
+
+
+@inlined
+def retain(retention: Any, co_state: Any, n: Any) -> None:
+    """lambda through what each unit keeps of its own components."""
+    if co_state.size == n:
+        for i in range(n):
+            co_state[i] *= retention[0, i]
+    else:
+        for i in range(n):
+            first, second = co_state[i], co_state[n + i]
+            co_state[i] = retention[0, i] * first + retention[2, i] * second
+            co_state[n + i] = retention[1, i] * first + retention[3, i] * second
 
 
 @kernel

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from ....compiled import ZERO, entry, fill, inlined, kernel
 from ....estimators.bptt import InBlocks
@@ -15,28 +13,15 @@ from ..kernels.readout import score
 from ..kernels.rows import move_phi, move_theta_along
 from ..kernels.signs import tick
 from ..memory import packing
-from ..memory.layout import COMMON, PIECE, beside, indices, of_state
+from ..memory.layout import PIECE
 from ..memory.packing import Store
 from ..memory.views import COUNTERS, as_rows, flattened, matrix, row, vector
+from ..memory.windows import WINDOW, WindowPieces
 from .chunk import Loop, run_chunk
 
 # Counters: the slot of the next transition, how many are held, whether an episode begins with the next one, whether a
 # gradient waits for a target; then the symbol of each slot, and whether an episode begins there.
 HEAD, HELD, FRESH, READY, RING = range(COUNTERS, COUNTERS + 5)
-
-
-class Own(NamedTuple):
-    """See `layout.Pieces`."""
-
-    gradient: np.ndarray = of_state(lambda s: (s.fan, s.rows))
-    ring_h: np.ndarray = of_state(lambda s: (s.depth, s.state))
-    ring_x: np.ndarray = of_state(lambda s: (s.depth, s.inputs))
-    ring_dl_dh: np.ndarray = of_state(lambda s: (s.depth, s.state))
-    following: np.ndarray = beside(lambda s: (s.components, s.units))  # h' on the way back
-    co_state: np.ndarray = beside(lambda s: (s.state,))
-
-
-OWN: Own = indices(Own, COMMON)
 
 
 @inlined
@@ -52,9 +37,9 @@ def observe_in_blocks(close: Any, s: Any, m: Any, symbol: Any, values: Any, pace
     add_loss(s, m)
     close(s, m)
     if m.ints[READY]:
-        move_theta_along(s, m, matrix(m, OWN.gradient), pace)
+        move_theta_along(s, m, matrix(m, WINDOW.gradient), pace)
         m.ints[READY] = 0
-        fill(flattened(m, OWN.gradient), ZERO)
+        fill(flattened(m, WINDOW.gradient), ZERO)
     return loss
 
 
@@ -62,7 +47,7 @@ def observe_in_blocks(close: Any, s: Any, m: Any, symbol: Any, values: Any, pace
 def add_loss(s: Any, m: Any) -> None:
     """The derivative of a loss on the newest state, unless no transition made it."""
     if m.ints[HELD] > 0 and m.ints[FRESH] == 0:
-        dl_dh, ring = vector(m, PIECE.dl_dh), matrix(m, OWN.ring_dl_dh)
+        dl_dh, ring = vector(m, PIECE.dl_dh), matrix(m, WINDOW.ring_dl_dh)
         slot = (m.ints[HEAD] - 1) % s.depth
         for i in range(dl_dh.size):
             ring[slot, i] += dl_dh[i]
@@ -72,7 +57,7 @@ def add_loss(s: Any, m: Any) -> None:
 def close(s: Any, m: Any) -> None:
     """The gradient of a block that is full, added to what waits for a target."""
     if m.ints[HELD] == s.depth:
-        backtrack(s, m, matrix(m, OWN.gradient))
+        backtrack(s, m, matrix(m, WINDOW.gradient))
         m.ints[HELD] = 0
         m.ints[READY] = 1
 
@@ -82,7 +67,7 @@ def backtrack(s: Any, m: Any, gradient: Any) -> None:
     """gradient += sum_j lambda_j df/dtheta(h_j, x_j), from the newest transition to the oldest; lambda stays in
     `co_state`, and no loss in the window.
     """
-    ring_dl_dh, co_state = matrix(m, OWN.ring_dl_dh), vector(m, OWN.co_state)
+    ring_dl_dh, co_state = matrix(m, WINDOW.ring_dl_dh), vector(m, WINDOW.co_state)
     fill(co_state, ZERO)
     for age in range(m.ints[HELD]):
         slot = (m.ints[HEAD] - 1 - age) % s.depth
@@ -105,8 +90,8 @@ def linearise(s: Any, m: Any, slot: Any) -> None:
 @kernel
 def remember_fan_in(s: Any, m: Any, slot: Any) -> None:
     """The activities and the fan-in of a transition of the window."""
-    activity, ring_x = vector(m, PIECE.activity), matrix(m, OWN.ring_x)
-    own = as_rows(row(matrix(m, OWN.ring_h), slot), s.components)
+    activity, ring_x = vector(m, PIECE.activity), matrix(m, WINDOW.ring_x)
+    own = as_rows(row(matrix(m, WINDOW.ring_h), slot), s.components)
     compute_activity(s.activation, own, activity, vector(m, PIECE.slope))
     hears, u = matrix(m, PIECE.hears), matrix(m, PIECE.u)
     transition.fan_in(activity, s.units, m.ints[RING + slot], row(ring_x, slot), hears, u)
@@ -115,9 +100,9 @@ def remember_fan_in(s: Any, m: Any, slot: Any) -> None:
 @kernel
 def derive(s: Any, m: Any, slot: Any) -> None:
     """c and retention of a transition of the window, from its pre-activations."""
-    own = as_rows(row(matrix(m, OWN.ring_h), slot), s.components)
+    own = as_rows(row(matrix(m, WINDOW.ring_h), slot), s.components)
     c, retention = matrix(m, PIECE.c), matrix(m, PIECE.retention)
-    step_cells(s.cell, vector(m, PIECE.a), own, vector(m, PIECE.alpha), matrix(m, OWN.following), c, retention)
+    step_cells(s.cell, vector(m, PIECE.a), own, vector(m, PIECE.alpha), matrix(m, WINDOW.following), c, retention)
 
 
 @kernel
@@ -159,8 +144,8 @@ def step(s: Any, m: Any, symbol: Any, values: Any) -> None:
 @kernel
 def extend(s: Any, m: Any, symbol: Any, values: Any) -> None:
     """Keep h and x of a transition."""
-    h, ring_h = flattened(m, PIECE.h), matrix(m, OWN.ring_h)
-    ring_x, ring_dl_dh = matrix(m, OWN.ring_x), matrix(m, OWN.ring_dl_dh)
+    h, ring_h = flattened(m, PIECE.h), matrix(m, WINDOW.ring_h)
+    ring_x, ring_dl_dh = matrix(m, WINDOW.ring_x), matrix(m, WINDOW.ring_dl_dh)
     slot = m.ints[HEAD]
     for i in range(h.size):
         ring_h[slot, i] = h[i]
@@ -215,7 +200,7 @@ def unpack(like: Any, estimator: InBlocks, store: Store) -> Any:
 
 LOOP = Loop(
     run=run_bptt,
-    pieces=Own,
+    pieces=WindowPieces,
     pack=pack,
     unpack=unpack,
     sizes=lambda estimator: {"depth": estimator.depth},

@@ -105,6 +105,7 @@ class Pieces(NamedTuple):
     phi_m0i: np.ndarray = of_state(lambda s: _arrow(s.phi_metric, 1 + s.units, s.answers))
     phi_mii: np.ndarray = of_state(lambda s: _diagonal(s.phi_metric, 1 + s.units, s.answers))
     priors: np.ndarray = of_state(lambda s: (2,))  # of theta, of phi
+    free_priors: np.ndarray = beside(lambda s: (2,))  # what they are without noise, or 0 where they were given
     h: np.ndarray = of_state(lambda s: (s.components, s.units))
     h0: np.ndarray = of_state(lambda s: (s.components, s.units))
     alpha: np.ndarray = of_state(lambda s: (s.units,))

@@ -10,6 +10,8 @@ import numpy as np
 
 from ....learner import Learner
 from ....protocol import State
+from ....updates import Kalman
+from ....updates.kalman import QUIET_PRIOR
 from ....updates.metrics import Arrow
 from .layout import Pieces, Sizes
 from .views import Count
@@ -36,12 +38,18 @@ def pack(state: State, learner: Learner, store: Store) -> None:
     pack_bands(sizes, z.theta_mii, mii)
     phi = _real(sizes, z.phi_m0i), _real(sizes, z.phi_mii)
     ints[Count.PHI_AGE] = _pack_filter(moves.phi, *phi, z.priors[1:])
+    z.free_priors[:] = [_free_prior(update) for update in (learner.updates.theta, learner.updates.phi)]
     z.h[:] = np.asarray(state.h).reshape(z.h.shape)
     z.h0[:] = np.asarray(params.fixed.h0).reshape(z.h.shape)
     if not isinstance(params.fixed.constants, tuple):  # () where a cell has none
         z.alpha[:] = params.fixed.constants
     mask = learner.system.mask(sizes.fan)
     z.hears[:] = 1 if mask is None else mask[:, [1, -1]]
+
+
+def _free_prior(update: Any) -> float:
+    """What the prior of a filter is without noise, or 0 where it was given."""
+    return QUIET_PRIOR if isinstance(update, Kalman) and update.prior is None else 0.0
 
 
 def _pack_filter(filter: Any, m0i: np.ndarray, mii: np.ndarray, prior: np.ndarray) -> int:
@@ -69,18 +77,18 @@ def unpack(like: State, influence: Any, clock: np.ndarray, store: Store) -> Stat
         h=z.h.reshape(-1),
         influence=influence,
         update=like.update._replace(
-            theta=_unpack_filter(like.update.theta, *theta, ints[Count.THETA_AGE]),
-            phi=_unpack_filter(like.update.phi, *phi, ints[Count.PHI_AGE]),
+            theta=_unpack_filter(like.update.theta, *theta, z.priors[0], ints[Count.THETA_AGE]),
+            phi=_unpack_filter(like.update.phi, *phi, z.priors[1], ints[Count.PHI_AGE]),
         ),
         t=clock[2:],
     )
     return jax.tree.map(lambda new, old: old if new is old else jnp.array(new, old.dtype), following, like)
 
 
-def _unpack_filter(like: Any, m0i: np.ndarray, mii: np.ndarray, age: Any) -> Any:
+def _unpack_filter(like: Any, m0i: np.ndarray, mii: np.ndarray, prior: Any, age: Any) -> Any:
     if not like:
         return like
-    (j,) = like.information
+    (j,), like = like.information, like._replace(prior=prior)
     if not isinstance(like.age, tuple):
         like = like._replace(age=age)
     if not isinstance(j, Arrow):

@@ -1,0 +1,129 @@
+"""How much of the random part of a gradient is believed: `influence/belief.py`, compiled."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ....compiled import ONE, ZERO, kernel
+from ....influence.belief import NOTHING, SPIKE, TIMID, TRUST
+from ..codes import Belief, Metric
+from ..memory.layout import PIECE
+from ..memory.views import matrix, slab, vector
+from ..memory.windows import TAIL, Seen, Setting
+from .forms import add_multiple, add_units, copy_multiple, products
+from .rows import reciprocal
+
+
+@kernel
+def believe(s: Any, m: Any, exact: Any) -> None:
+    """gradient += g + s (1/K) sum_k r_k, and what the belief learns from them."""
+    gradient, share, settings = matrix(m, TAIL.gradient), vector(m, TAIL.share), vector(m, TAIL.settings)
+    factor = settings[Setting.SHARE] if s.belief == Belief.SHARE else ONE + ZERO * settings[Setting.SHARE]
+    for component in range(s.components):
+        add_units(s, factor, vector(m, TAIL.co_state), component, slab(m, TAIL.own, component), exact)
+    if s.belief == Belief.CAUTION:
+        factor = weigh(s, m, exact)
+    for k in range(share.size):
+        add_multiple(exact, factor * (share[k] / share.dtype.type(share.size)), slab(m, TAIL.w, k), ONE)
+    factor = ONE + ZERO * settings[Setting.SHARE]
+    if s.belief == Belief.CAUTION:
+        factor = shorten(s, m, exact)
+    add_multiple(gradient, factor, exact, ONE)
+
+
+@kernel
+def weigh(s: Any, m: Any, exact: Any) -> Any:
+    """s, which lets the random part have the power A = budget exp(12 z+) E c / (E + c)."""
+    seen, settings = vector(m, TAIL.seen), vector(m, TAIL.settings)
+    remember(s, m, exact)
+    power, one = seen[Seen.EXACT_POWER], ONE + ZERO * seen[Seen.ESTIMATES]
+    ceiling = settings[Setting.CEILING] if s.theta_metric != Metric.EUCLIDEAN else seen.dtype.type(TIMID) * power
+    trust = math.exp(seen.dtype.type(2 * TRUST) * max(seen[Seen.AGREEMENT], ZERO))
+    allowed = settings[Setting.BUDGET] * trust * power * ceiling * reciprocal(power + ceiling)
+    share = one
+    if seen[Seen.POWER] > ZERO:
+        spike = seen.dtype.type(SPIKE * SPIKE) * reciprocal(seen[Seen.POWER])
+        share = min(one, math.sqrt(allowed * min(reciprocal(seen[Seen.RANDOM_POWER]), spike)))
+    seen[Seen.SHARE] = share
+    return share
+
+
+@kernel
+def remember(s: Any, m: Any, exact: Any) -> None:
+    """The running means of the parts, of their powers and of the agreement of the copies."""
+    share, seen, settings = vector(m, TAIL.share), vector(m, TAIL.seen), vector(m, TAIL.settings)
+    terms, mean = share.dtype.type(share.size), slab(m, TAIL.newer, 0)
+    seen[Seen.ESTIMATES] += ONE
+    pace = max(ONE / seen[Seen.ESTIMATES], ONE / settings[Setting.MEMORY])
+    copy_multiple(mean, share[0] / terms, slab(m, TAIL.w, 0))
+    for k in range(1, share.size):
+        add_multiple(mean, share[k] / terms, slab(m, TAIL.w, k), ONE)
+    one = ONE + ZERO * pace
+    powers = products(s, m, s.theta_metric, exact, mean, one, one)
+    seen[Seen.POWER] = powers[2]
+    add_multiple(slab(m, TAIL.mean_exact, 0), pace, exact, ONE - pace)
+    for k in range(share.size):
+        add_multiple(slab(m, TAIL.mean_random, k), pace * share[k], slab(m, TAIL.w, k), ONE - pace)
+    seen[Seen.EXACT_POWER] += pace * (powers[0] - seen[Seen.EXACT_POWER])
+    seen[Seen.RANDOM_POWER] += pace * (powers[2] - seen[Seen.RANDOM_POWER])
+    seen[Seen.SIGNAL_POWER] += pace * (signal(s, m) - seen[Seen.SIGNAL_POWER])
+    seen[Seen.AGREEMENT] += pace * (agreement(s, m) - seen[Seen.AGREEMENT])
+
+
+@kernel
+def signal(s: Any, m: Any) -> Any:
+    """The mean of <r_k, C r_{k+1}>, over k = 1, 3, ..."""
+    share = vector(m, TAIL.share)
+    total, one, pairs = ZERO * share[0], ONE + ZERO * share[0], share.size // 2
+    for pair in range(pairs):
+        first, second = slab(m, TAIL.w, 2 * pair), slab(m, TAIL.w, 2 * pair + 1)
+        product = products(s, m, s.theta_metric, first, second, one, one)[1]
+        total += share[2 * pair] * share[2 * pair + 1] * product
+    return total / share.dtype.type(max(pairs, 1))
+
+
+@kernel
+def agreement(s: Any, m: Any) -> Any:
+    """The mean over k of cos(g + mean_{l != k} r_l, r_k), of the running means."""
+    share, judge, total = vector(m, TAIL.share), slab(m, TAIL.newer, 0), ZERO * vector(m, TAIL.share)[0]
+    others = share.dtype.type(max(share.size - 1, 1))
+    for k in range(share.size):
+        copy_multiple(judge, ONE, slab(m, TAIL.mean_exact, 0))
+        for other in range(share.size):
+            if other != k:
+                add_multiple(judge, ONE / others, slab(m, TAIL.mean_random, other), ONE)
+        total += cosine(s, m, judge, slab(m, TAIL.mean_random, k))
+    return total / share.dtype.type(share.size)
+
+
+@kernel
+def shorten(s: Any, m: Any, gradient: Any) -> Any:
+    """The factor that brings a gradient to 1 + shock times its usual squared length, where it is longer."""
+    seen, settings = vector(m, TAIL.seen), vector(m, TAIL.settings)
+    one = ONE + ZERO * seen[Seen.ESTIMATES]
+    if s.theta_metric == Metric.EUCLIDEAN:
+        return one
+    length = products(s, m, s.theta_metric, gradient, gradient, one, one)[0]
+    bound = one + settings[Setting.SHOCK] * seen[Seen.USUAL]
+    pace = max(ONE / seen[Seen.ESTIMATES], ONE / settings[Setting.MEMORY])
+    seen[Seen.USUAL] += pace * (min(length, bound) - seen[Seen.USUAL])
+    return math.sqrt(bound / length) if length > bound else one
+
+
+@kernel
+def cosine(s: Any, m: Any, a: Any, b: Any) -> Any:
+    """<a, C b> / sqrt(<a, C a> <b, C b>), and 0 where b is nothing beside a."""
+    one = ONE + ZERO * a[0, 0]
+    aa, ab, bb = products(s, m, s.theta_metric, a, b, one, one)
+    lengths = math.sqrt(aa) * math.sqrt(bb)
+    return ab / lengths if lengths > ZERO and bb > a.dtype.type(NOTHING) * aa else ZERO * one
+
+
+@kernel
+def temper(s: Any, m: Any, group: Any) -> None:
+    """Lambda of theta (0) or phi (1), where it was not given, from the noise that is believed."""
+    prior, seen = vector(m, PIECE.free_priors)[group], vector(m, TAIL.seen)
+    if s.belief == Belief.CAUTION and prior > ZERO:
+        noise = max(seen[Seen.RANDOM_POWER] - seen[Seen.SIGNAL_POWER], ZERO) * reciprocal(seen[Seen.EXACT_POWER])
+        vector(m, PIECE.priors)[group] = prior * (ONE + seen[Seen.SHARE] * seen[Seen.SHARE] * noise)

@@ -1,0 +1,88 @@
+"""The pieces of block methods: the window of truncated BPTT, and the terms for what is older."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..codes import Belief, Norms
+from .layout import COMMON, Shape, Sizes, beside, indices, of_state
+
+
+class WindowPieces(NamedTuple):
+    """See `layout.Pieces`."""
+
+    gradient: np.ndarray = of_state(lambda s: (s.fan, s.rows))
+    ring_h: np.ndarray = of_state(lambda s: (s.depth, s.state))
+    ring_x: np.ndarray = of_state(lambda s: (s.depth, s.inputs))
+    ring_dl_dh: np.ndarray = of_state(lambda s: (s.depth, s.state))
+    following: np.ndarray = beside(lambda s: (s.components, s.units))  # h' on the way back
+    co_state: np.ndarray = beside(lambda s: (s.state,))
+
+
+WINDOW: WindowPieces = indices(WindowPieces, COMMON)
+_OF_WINDOW: Any = WindowPieces._field_defaults
+
+
+class Seen(IntEnum):
+    """The numbers of `belief.Experience`, and the power of the random part of this estimate."""
+
+    ESTIMATES = 0
+    EXACT_POWER = 1
+    RANDOM_POWER = 2
+    SIGNAL_POWER = 3
+    AGREEMENT = 4
+    USUAL = 5
+    SHARE = 6
+    POWER = 7
+
+
+class Setting(IntEnum):
+    """Of the norms, of the belief; squares below TINY are not trusted."""
+
+    PACE = 0
+    SHARE = 1
+    BUDGET = 2
+    CEILING = 3
+    SHOCK = 4
+    MEMORY = 5
+    TINY = 6
+
+
+def _means(s: Sizes, count: int) -> Shape:
+    return (count if s.belief == Belief.CAUTION else 0, s.fan, s.rows)
+
+
+class TailPieces(NamedTuple):
+    """See `layout.Pieces`: those of truncated BPTT come first, in its order, so that its kernels find them."""
+
+    gradient: np.ndarray = _OF_WINDOW["gradient"]
+    ring_h: np.ndarray = _OF_WINDOW["ring_h"]
+    ring_x: np.ndarray = _OF_WINDOW["ring_x"]
+    ring_dl_dh: np.ndarray = _OF_WINDOW["ring_dl_dh"]
+    following: np.ndarray = _OF_WINDOW["following"]
+    co_state: np.ndarray = _OF_WINDOW["co_state"]
+    v: np.ndarray = of_state(lambda s: (s.terms, s.state))
+    w: np.ndarray = of_state(lambda s: (s.terms, s.fan, s.rows))
+    signs: np.ndarray = of_state(lambda s: (s.terms * s.state,))
+    demand: np.ndarray = of_state(lambda s: (s.state if s.norms == Norms.DEMAND else 0,))
+    own: np.ndarray = of_state(lambda s: (s.components, s.fan, s.rows))  # Z
+    seen: np.ndarray = of_state(lambda s: (len(Seen),))  # what the belief has seen
+    mean_exact: np.ndarray = of_state(lambda s: _means(s, 1))
+    mean_random: np.ndarray = of_state(lambda s: _means(s, s.terms))
+    exact: np.ndarray = beside(lambda s: (s.fan, s.rows))
+    newer: np.ndarray = beside(lambda s: (s.terms, s.fan, s.rows))  # nu^T D^-1 R
+    own_later: np.ndarray = beside(lambda s: (s.components, s.fan, s.rows))  # Z'
+    co_states: np.ndarray = beside(lambda s: (s.terms, s.state))
+    co_signs: np.ndarray = beside(lambda s: (s.terms, s.state))  # nu^T D^-1
+    co_own: np.ndarray = beside(lambda s: (s.components, s.state))
+    tangent: np.ndarray = beside(lambda s: (s.terms, s.rows))
+    share: np.ndarray = beside(lambda s: (s.terms,))  # lambda v_k
+    q_state: np.ndarray = beside(lambda s: (s.state,))  # what h is measured by
+    settings: np.ndarray = beside(lambda s: (len(Setting),))
+
+
+TAIL: TailPieces = indices(TailPieces, COMMON)
+assert TailPieces._fields[: len(WindowPieces._fields)] == WindowPieces._fields
