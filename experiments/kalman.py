@@ -68,7 +68,7 @@ def _methods(system: Any) -> Iterator[Trial]:
 
 
 def _kalman(name: str, system: Any, estimator: Any, decay: float) -> Trial:
-    learner = nbt.Learner(system, estimator, nbt.Kalman(decay=nbt.inverse_sqrt(decay)))
+    learner = nbt.Learner(system, estimator, nbt.Kalman(decay=nbt.inverse_sqrt(decay), prior=float(system.units)))
     return Trial(name, f"{decay}", learner, stream)
 
 

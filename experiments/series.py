@@ -25,6 +25,7 @@ import nobacktrack as nbt
 from nobacktrack import files
 
 SERIES = {"Henon": nbt.streams.henon, "Mackey-Glass": nbt.streams.mackey_glass, "Lorenz": nbt.streams.lorenz}
+UNITS = 64
 ESTIMATORS = {
     "RTRL": nbt.RTRL(),
     "DiagonalPlusRankOne(lag=4)": nbt.DiagonalPlusRankOne(lag=4),
@@ -35,7 +36,7 @@ ESTIMATORS = {
     "SnAp1": nbt.SnAp1(),
     "truncated BPTT(15)": nbt.TruncatedBPTT(depth=15),
 }
-UPDATES = {"Adam": nbt.Optax(optax.adam(1e-3)), "Kalman": nbt.Kalman()}
+UPDATES = {"Adam": nbt.Optax(optax.adam(1e-3)), "Kalman": nbt.Kalman(decay=nbt.inverse_sqrt(0.1), prior=float(UNITS))}
 
 
 def error(learner: nbt.Learner, series: np.ndarray, seed: int) -> float:
@@ -91,7 +92,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--steps", type=int, default=15_000)
-    parser.add_argument("--units", type=int, default=64)
+    parser.add_argument("--units", type=int, default=UNITS)
     parser.add_argument("--out", type=Path, default=Path("out/series.json"))
     given = parser.parse_args()
     console = Console()

@@ -49,7 +49,7 @@ def diagnose(
         sys.stdout.write(jsons.dumps(found.json()) + "\n")
         return
     console = Console()
-    console.width = max(console.width, 100)  # a wide table is better than a cut one
+    console.width = max(console.width, 120)  # a wide table is better than a cut one
     console.print(repr(learner), highlight=False, soft_wrap=True)
     console.print(found.table())
     for line in found.advice:

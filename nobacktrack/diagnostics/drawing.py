@@ -10,7 +10,9 @@ import numpy as np
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from .diagnosis import Diagnosis
+    from matplotlib.axes import Axes
+
+    from .diagnosis import Diagnosis, Row
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
@@ -50,8 +52,30 @@ def _with_error(value: float | None, error: float | None) -> str:
     return "-" if value is None else f"{value:.3f} ({error:.3f})"
 
 
+def _draw_cosines(axes: Axes, rows: list[Row], colours: dict[str, str]) -> None:
+    """A bar an estimator."""
+    axes.barh(
+        [row.name for row in rows],
+        [row.cosine or 0.0 for row in rows],
+        xerr=[row.cosine_error or 0.0 for row in rows],
+        color=[colours[row.name] for row in rows],
+    )
+    axes.invert_yaxis()
+    axes.set(xlabel="cosine of one estimate with the exact gradient", xlim=(min(0, axes.get_xlim()[0]), 1))
+
+
+def _draw_shares(axes: Axes, diagnosis: Diagnosis, colours: dict[str, str]) -> None:
+    """The factor on the random part in time, of the estimators that have a belief."""
+    for row in diagnosis.rows:
+        steps = np.linspace(0, diagnosis.steps, len(row.shares), endpoint=False)
+        axes.plot(steps, row.shares, color=colours[row.name])
+    axes.set(xlabel="step", ylabel="s: how much of the random part is followed", ylim=(0, 1.05))
+
+
 def figure(diagnosis: Diagnosis, path: Path) -> None:
-    """Cosines with the exact gradient, noise against the rate, and which parts of theta the noise is in."""
+    """Cosines with the exact gradient (or the factor on the random part), noise against the rate, and which parts of
+    theta the noise is in.
+    """
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
@@ -59,14 +83,10 @@ def figure(diagnosis: Diagnosis, path: Path) -> None:
     fig, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 0.25 * len(rows) + 3.2), layout="constrained")
     known = [row for row in rows if row.cosine is not None]
     colours = {row.name: COLOURS[i % len(COLOURS)] for i, row in enumerate(rows)}
-    left.barh(
-        [row.name for row in known],
-        [row.cosine for row in known],
-        xerr=[row.cosine_error for row in known],
-        color=[colours[row.name] for row in known],
-    )
-    left.invert_yaxis()
-    left.set(xlabel="cosine of one estimate with the exact gradient", xlim=(min(0, left.get_xlim()[0]), 1))
+    if known:
+        _draw_cosines(left, known, colours)
+    else:  # block methods have no gradient for each step
+        _draw_shares(left, diagnosis, colours)
     for row in rows:
         if any(ratio > 0 for ratio in row.noise_in_windows):
             rates = 1 / np.array(diagnosis.windows, float)

@@ -212,3 +212,19 @@ def test_the_better_one_is_named_but_not_if_it_is_biased():
     biased = a_row(estimator="Biased()", noise=0.1, bias=0.5, bias_error=0.01)
     said = advice.given(learner, learner.init(0), [own, quiet, biased], [1])
     assert said[-1] == "Quiet(): 3 times less noise, at 2 times the time."
+
+
+def test_a_cautious_estimator_shows_its_powers_and_its_factor_in_time(tmp_path):
+    learner = nbt.Learner(nbt.LeakyRNN(units=3, symbols=3), nbt.BlockNoBackTrack(depth=3), nbt.Kalman())
+    stream = nbt.streams.anbn(1, 8, length=400, seed=0)
+    found = nbt.diagnose(learner, learner.init(0), stream, copies=2)
+    own, unbiased, truncated = found.rows
+    assert own.random is not None
+    assert own.signal is not None
+    assert abs(own.signal) < own.random
+    assert len(own.shares) == 50
+    assert all(0 < share <= 1 for share in own.shares)
+    assert (unbiased.random, truncated.signal, unbiased.shares) == (None, None, [])
+    assert [str(column.header) for column in found.table().columns][-3:] == ["random", "signal", "s"]
+    found.figure(tmp_path / "d.png")
+    assert (tmp_path / "d.png").stat().st_size > 1000

@@ -143,6 +143,22 @@ def test_fixed_parameters_give_the_gradient_of_rtrl_in_windows_too():
     assert bias(learner, state, 5, 4, path=path) <= EXACT
 
 
+def test_the_bias_of_windows_is_of_the_order_of_the_rate():
+    """T = 3, U = 1, theta moved by a rate a step: derivatives in the window are those at the theta of now."""
+    learner, state = started("rnn", blocks(3, 1))
+    inputs, (direction,) = inputs_for(learner, 5), outside_path(jnp.zeros_like(state.params.theta), 1)
+
+    def bias_at(rate):
+        path = [state.params.theta + rate * t * direction for t in range(5)]
+        along = checks.exact_influence(learner, state, inputs, path)
+        wanted = jnp.tensordot(losses(state, 5)[-1], along, axes=1)
+        return float(jnp.linalg.norm(exact_gradients(learner, state, inputs, path)[-1] - wanted))
+
+    large, small = bias_at(1e-2), bias_at(1e-4)
+    assert small > 1e-7
+    assert 90 < large / small < 110
+
+
 def test_derivatives_at_different_thetas_are_biased(monkeypatch):
     def elsewhere(system, window, params, v, leaving):
         theta = jax.tree.map(lambda leaf: 1.5 * leaf, params.theta)

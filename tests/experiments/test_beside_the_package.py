@@ -20,6 +20,7 @@ from experiments import (
     rescaling,
     river_streams,
     series,
+    sizes,
     trials,
 )
 
@@ -46,6 +47,23 @@ def test_trials_are_kept_and_not_run_again(tmp_path, capsys):
     given.out.write_text(json.dumps(kept))
     trials.run([small(learner)], given, kalman.LINES)
     assert "1.5000" in capsys.readouterr().out
+
+
+def test_sizes_are_measured_and_drawn(tmp_path, monkeypatch, capsys):
+    text = tmp_path / "a.txt"
+    text.write_text("to be or not to be\n" * 60)
+    out = tmp_path / "s.json"
+    monkeypatch.setattr(sizes, "ESTIMATORS", {"truncated": "bptt:5", "blocks": "block:6:3"})
+    arguments = [str(text), "--sizes", "3,5", "--length", "600", "--seeds", "2", "--out", str(out)]
+    monkeypatch.setattr("sys.argv", ["sizes", *arguments])
+    sizes.main()
+    found = json.loads(out.read_text())
+    assert {name: {n: len(bits) for n, bits in row.items()} for name, row in found.items()} == {
+        name: {"3": 2, "5": 2} for name in sizes.ESTIMATORS
+    }
+    assert all(1 < bit < 5 for row in found.values() for bits in row.values() for bit in bits)
+    assert "blocks" in capsys.readouterr().out
+    assert out.with_suffix(".png").stat().st_size > 1000
 
 
 def test_seeds_at_once_are_seeds_one_by_one():
