@@ -41,7 +41,7 @@ def mean_bits(stream: NamedStream, units: int, estimator: Any, seed: int, length
     return float(info.bits.mean())
 
 
-def figure(results: dict[str, dict[int, list[float]]], length: int, path: Path) -> None:
+def figure(results: dict[str, dict[int, list[float]]], title: str, path: Path) -> None:
     """A line an estimator, a dot a seed."""
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
@@ -53,15 +53,10 @@ def figure(results: dict[str, dict[int, list[float]]], length: int, path: Path) 
         axes.plot(sizes, [np.nanmean(by_size[n]) for n in sizes], color=colour, label=name)
         for n in sizes:
             axes.plot([n] * len(by_size[n]), by_size[n], "o", color=colour, markersize=3, alpha=0.6)
-    axes.set(
-        xscale="log",
-        xlabel="units of the LSTM",
-        ylabel=f"bits per character, first {length:,}",
-        title="tinyshakespeare",
-    )
+    axes.set(xscale="log", xlabel="units of the LSTM", ylabel="bits per character", title=title)
     axes.set_xticks(sizes, [str(n) for n in sizes])
     axes.minorticks_off()
-    axes.legend(frameon=False, fontsize=8)
+    fig.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     axes.grid(alpha=0.25)
     path.parent.mkdir(parents=True, exist_ok=True)
     fig.savefig(path, dpi=130)
@@ -97,7 +92,7 @@ def main() -> None:
             table.add_row(name, *(_shown(results[name][n]) for n in sizes))
     Console().print(table)
     files.write(given.out, json.dumps(results, indent=1))
-    figure(results, given.length, given.out.with_suffix(".png"))
+    figure(results, f"the first {given.length:,} characters of {Path(given.text).name}", given.out.with_suffix(".png"))
 
 
 if __name__ == "__main__":
