@@ -29,8 +29,8 @@ class Apart:
     theta: Any
     phi: Any
 
-    def adapt(self, packed: bool, measured: bool) -> Apart:
-        return Apart(self.theta.adapt(packed, measured), self.phi.adapt(packed, measured))
+    def adapt(self, packed: bool) -> Apart:
+        return Apart(self.theta.adapt(packed), self.phi.adapt(packed))
 
 
 @configuration
@@ -95,7 +95,7 @@ class Learner(AbstractLearner):
         expect_part(self.system, "system", "evolve", "a system such as nbt.RNN(units=20, symbols=3)")
         expect_part(self.estimator, "estimator", "advance", "an estimator such as nbt.NoBackTrack()")
         expect_part(self.update, "update", "adapt", "an update such as nbt.SGD(0.1), or nbt.Optax(an optax optimiser)")
-        set_field(self, "update", self.update.adapt(self.system.packed, self.measured))
+        set_field(self, "update", self.update.adapt(self.system.packed))
 
     def init(
         self,

@@ -211,10 +211,8 @@ class Update(Protocol):
         """The metric in which the parameters move."""
         ...
 
-    def adapt(self, packed: bool, measured: bool) -> Update:
-        """The update itself, or what it becomes for parameters without unit rows, and for gradients whose noise is
-        known or not.
-        """
+    def adapt(self, packed: bool) -> Update:
+        """The update itself, or what it becomes for parameters without unit rows."""
         ...
 
 

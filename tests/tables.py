@@ -137,6 +137,8 @@ FUSED_ESTIMATORS = {
     "rtrl": nbt.RTRL(),
     "bptt": nbt.TruncatedBPTT(depth=15),
     "block": nbt.BlockNoBackTrack(depth=6),
+    "three": nbt.BlockNoBackTrack(depth=7, every=3, rank=3),
+    "truncated": nbt.BlockNoBackTrack(depth=6, every=2, rank=1, belief=nbt.Truncated()),
     "windows": nbt.BlockNoBackTrack(depth=11, every=4, rank=1, norms=nbt.MetricNorms(), belief=nbt.Unbiased()),
     "share": nbt.BlockNoBackTrack(depth=5, rank=3, norms=nbt.Unscaled(), belief=nbt.Share(0.3)),
 }

@@ -80,7 +80,7 @@ class Faulty:
     def metric_of(self, state):
         return nbt.SGD(0.1).metric_of(())
 
-    def adapt(self, packed, measured):
+    def adapt(self, packed):
         return self
 
 

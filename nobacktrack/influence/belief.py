@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..configuration import as_number, configuration
+from ..configuration import as_number, at_least, configuration, static
 from ..protocol import Metric, Tree
 from ..registry import register
 
@@ -155,7 +155,7 @@ class Experience(NamedTuple):
     signal_power: Float[Array, ""]  # <r_1, r_2>, of copies that share no signs: |E r|^2 in the mean; 0 if K = 1
     agreement: Float[Array, ""]
     usual: Float[Array, ""]  # |gradient|^2, as it was followed
-    share: Float[Array, ""]  # s, of the last estimate
+    share: Float[Array, ""]  # s
 
 
 @configuration
@@ -165,10 +165,10 @@ class Caution:
     The random part may have the power A = budget exp(12 z+) E c / (E + c), E being the mean of |g|^2, c the
     `ceiling`, and z the mean cosine of the running means of r_k and of g + (1/(K-1)) sum_{l != k} r_l: the copies
     share no signs, so that what they agree on is no noise. Then s^2 is A over the mean power P of the random part, at
-    most 1, and one estimate brings at most three times the length that A allows. A gradient of more than 1 + `shock`
-    times its usual squared length is shortened to that. Lengths are in the metric C = (J + Lambda)^-1 in which theta
-    moves, where 1 is a standard deviation of what the filter knows; a metric without such a unit (SGD, optax) gets
-    c = E / 10, and no gradient is shortened.
+    most 1, and one estimate brings at most three times the length that A allows. A gradient whose squared length is
+    above 1 + `shock` x the usual one is shortened to that. A block without targets says nothing. Lengths are in the
+    metric C = (J + Lambda)^-1 in which theta moves, where 1 is a standard deviation of what the filter knows; a metric
+    without such a unit (SGD, optax) gets c = E / 10, and no gradient is shortened.
 
     `budget` is a ratio of powers: less follows the exact part more closely. `memory` is the number of estimates in
     the running means. None of these wants tuning.
@@ -177,11 +177,12 @@ class Caution:
     budget: float = 1.0
     ceiling: float = 0.25
     shock: float = 10.0
-    memory: float = 333.0
+    memory: int = static(default=333)
 
     def __post_init__(self) -> None:
-        for name in ("budget", "ceiling", "shock", "memory"):
+        for name in ("budget", "ceiling", "shock"):
             as_number(getattr(self, name), name)
+        at_least("memory", self.memory, 1)
 
     def init(self, theta: Tree, rank: int) -> Experience:
         zero = jnp.zeros((), jax.tree.leaves(theta)[0].dtype)
@@ -193,10 +194,11 @@ class Caution:
         parts = parts.whole()
         seen, power = self._seen(memory, parts, metric)
         allowed = self._allowed(seen, metric)
-        share = jnp.minimum(1, jnp.sqrt(allowed * jnp.minimum(over(seen.random_power), SPIKE**2 * over(power))))
-        share = jnp.where(power > 0, share, 1)
-        gradient, usual = self._shorten(parts.total(share), seen, metric)
-        return seen._replace(share=share, usual=usual), gradient
+        share = jnp.where(seen.random_power > 0, jnp.minimum(1, jnp.sqrt(allowed * over(seen.random_power))), 1)
+        at_once = jnp.where(power > 0, SPIKE * jnp.sqrt(allowed * over(power)), 1)
+        gradient, usual = self._shorten(parts.total(jnp.minimum(share, at_once)), seen, metric)
+        seen, some = seen._replace(share=share, usual=usual), metric.norm2(parts.exact) + power > 0
+        return jax.tree.map(lambda new, old: jnp.where(some, new, old), seen, memory), gradient
 
     def factor(self, memory: Experience) -> Float[Array, ""]:
         return memory.share

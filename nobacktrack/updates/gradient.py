@@ -34,7 +34,7 @@ class SGD:
     def metric_of(self, state: tuple[()]) -> Metric:
         return Euclidean()
 
-    def adapt(self, packed: bool, measured: bool) -> SGD:
+    def adapt(self, packed: bool) -> SGD:
         return self
 
 
@@ -60,7 +60,7 @@ class Optax:
     def metric_of(self, state: Tree) -> Metric:
         return Euclidean()
 
-    def adapt(self, packed: bool, measured: bool) -> Optax:
+    def adapt(self, packed: bool) -> Optax:
         return self
 
 
@@ -93,8 +93,8 @@ class Frozen:
     def metric_of(self, state: Tree) -> Metric:
         return Euclidean() if self.update is None else self.update.metric_of(state)
 
-    def adapt(self, packed: bool, measured: bool) -> Frozen:
-        return self if self.update is None else Frozen(self.update.adapt(packed, measured), self.where)
+    def adapt(self, packed: bool) -> Frozen:
+        return self if self.update is None else Frozen(self.update.adapt(packed), self.where)
 
     def _free(self, gradient: Tree) -> Tree:
         """The gradient, zero on what is frozen."""

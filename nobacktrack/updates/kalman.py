@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -114,7 +115,8 @@ class Kalman:
 
     def _informed(self, state: Filter, evidence: Evidence, t: Float[Array, ""]) -> Filter:
         """J with the gradient taken in, where its turn has come."""
-        keep = (1 - jnp.minimum(rate_at(self.decay, t), MOST_DECAY)) ** self.every
+        decay = self.decay_of(evidence.noise is not None)
+        keep = (1 - jnp.minimum(rate_at(decay, t), MOST_DECAY)) ** self.every
 
         def grown() -> Tree:
             vectors = jax.tree.map(lambda leaf: self.every**0.5 * leaf, self.fisher.vectors(evidence))
@@ -128,6 +130,9 @@ class Kalman:
     def metric_of(self, state: Filter) -> Mahalanobis:
         return Mahalanobis(self.metric, state.information, state.prior)
 
-    def adapt(self, packed: bool, measured: bool) -> Kalman:
-        decay = InverseSqrt(QUIET_DECAY if measured else NOISY_DECAY) if self.decay is None else self.decay
-        return dataclasses.replace(self, metric=self.metric.adapt(packed), decay=decay)
+    def adapt(self, packed: bool) -> Kalman:
+        return dataclasses.replace(self, metric=self.metric.adapt(packed))
+
+    def decay_of(self, measured: bool) -> Callable[[Array], Array] | float:
+        """gamma_t as it was given, or as it follows from whether the noise is known."""
+        return InverseSqrt(QUIET_DECAY if measured else NOISY_DECAY) if self.decay is None else self.decay

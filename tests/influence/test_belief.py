@@ -85,6 +85,17 @@ def test_a_shock_is_shortened_and_what_is_usual_is_not():
     np.testing.assert_allclose(plain, 1e4 * EXACT, rtol=1e-12)
 
 
+def test_blocks_without_targets_say_nothing():
+    belief, memory, gradient = nbt.Caution(), nbt.Caution().init(EXACT, 2), EXACT
+    nothing = Parts(jnp.zeros(2), jnp.zeros(2), W)
+    for t in range(400):
+        memory, gradient = belief.weigh(memory, PARTS if t % 20 == 19 else nothing, DOUBTFUL)
+        assert t % 20 == 19 or not np.any(gradient)
+    alone, wanted = followed(belief, PARTS, DOUBTFUL, 20)
+    assert checks.same_bits(memory, alone)
+    np.testing.assert_array_equal(gradient, wanted)
+
+
 def test_rounding_errors_do_not_agree():
     parts = Parts(EXACT, jnp.full(2, 1e-6), jnp.stack([EXACT, EXACT]))
     assert float(followed(nbt.Caution(), parts, Euclidean(), 5)[0].agreement) == 0

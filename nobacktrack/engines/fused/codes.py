@@ -53,7 +53,7 @@ class Norms(IntEnum):
 
 
 class Belief(IntEnum):
-    """`loops/windowed.py`: how much of the random part is believed."""
+    """`kernels/belief.py`: how much of the random part is believed."""
 
     UNBIASED = 0
     SHARE = 1

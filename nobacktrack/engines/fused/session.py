@@ -143,7 +143,8 @@ class Fused(Session):
 
     def _paces(self, start: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         updates = self.learner.updates
-        theta, phi = (support.paces(update, start, count, self._dtype) for update in (updates.theta, updates.phi))
+        known = self.learner.measured, start, count, self._dtype
+        theta, phi = (support.paces(update, *known) for update in (updates.theta, updates.phi))
         return theta, phi
 
     def _split(self, values: Any) -> tuple[np.ndarray, np.ndarray]:

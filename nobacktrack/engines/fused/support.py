@@ -127,11 +127,11 @@ def _metric(update: Any) -> int:
     return codes.Metric.EUCLIDEAN if isinstance(update, SGD) else METRICS[type(update.metric)]
 
 
-def paces(update: Any, start: int, count: int, dtype: Any) -> np.ndarray:
+def paces(update: Any, measured: bool, start: int, count: int, dtype: Any) -> np.ndarray:
     """What `kernels/rows.py` is told at the targets t = start + 1, ...: the rate, or what is kept of J, (1 -
     gamma_t)^every.
     """
-    rate = update.rate if isinstance(update, SGD) else update.decay
+    rate = update.rate if isinstance(update, SGD) else update.decay_of(measured)
     t = np.arange(start + 1, start + 1 + count).astype(dtype)
     if isinstance(rate, InverseSqrt):
         values = dtype.type(rate.c) / np.sqrt(t)

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from ....compiled import ONE, ZERO, kernel
-from ....influence.belief import NOTHING, SPIKE, TIMID, TRUST
 from ..codes import Belief, Metric
 from ..memory.layout import PIECE
 from ..memory.views import matrix, slab, vector
@@ -38,15 +37,14 @@ def weigh(s: Any, m: Any, exact: Any) -> Any:
     seen, settings = vector(m, TAIL.seen), vector(m, TAIL.settings)
     remember(s, m, exact)
     power, one = seen[Seen.EXACT_POWER], ONE + ZERO * seen[Seen.ESTIMATES]
-    ceiling = settings[Setting.CEILING] if s.theta_metric != Metric.EUCLIDEAN else seen.dtype.type(TIMID) * power
-    trust = math.exp(seen.dtype.type(2 * TRUST) * max(seen[Seen.AGREEMENT], ZERO))
+    ceiling = settings[Setting.CEILING] if s.theta_metric != Metric.EUCLIDEAN else settings[Setting.TIMID] * power
+    trust = math.exp((ONE + ONE) * settings[Setting.TRUST] * max(seen[Seen.AGREEMENT], ZERO))
     allowed = settings[Setting.BUDGET] * trust * power * ceiling * reciprocal(power + ceiling)
-    share = one
+    if seen[Seen.RANDOM_POWER] > ZERO:
+        seen[Seen.SHARE] = min(one, math.sqrt(allowed * reciprocal(seen[Seen.RANDOM_POWER])))
     if seen[Seen.POWER] > ZERO:
-        spike = seen.dtype.type(SPIKE * SPIKE) * reciprocal(seen[Seen.POWER])
-        share = min(one, math.sqrt(allowed * min(reciprocal(seen[Seen.RANDOM_POWER]), spike)))
-    seen[Seen.SHARE] = share
-    return share
+        return min(seen[Seen.SHARE], settings[Setting.SPIKE] * math.sqrt(allowed * reciprocal(seen[Seen.POWER])))
+    return one
 
 
 @kernel
@@ -54,14 +52,16 @@ def remember(s: Any, m: Any, exact: Any) -> None:
     """The running means of the parts, of their powers and of the agreement of the copies."""
     share, seen, settings = vector(m, TAIL.share), vector(m, TAIL.seen), vector(m, TAIL.settings)
     terms, mean = share.dtype.type(share.size), slab(m, TAIL.newer, 0)
-    seen[Seen.ESTIMATES] += ONE
-    pace = max(ONE / seen[Seen.ESTIMATES], ONE / settings[Setting.MEMORY])
     copy_multiple(mean, share[0] / terms, slab(m, TAIL.w, 0))
     for k in range(1, share.size):
         add_multiple(mean, share[k] / terms, slab(m, TAIL.w, k), ONE)
-    one = ONE + ZERO * pace
+    one = ONE + ZERO * share[0]
     powers = products(s, m, s.theta_metric, exact, mean, one, one)
     seen[Seen.POWER] = powers[2]
+    if powers[0] + powers[2] == ZERO:  # a block without targets says nothing
+        return
+    seen[Seen.ESTIMATES] += ONE
+    pace = max(ONE / seen[Seen.ESTIMATES], ONE / settings[Setting.MEMORY])
     add_multiple(slab(m, TAIL.mean_exact, 0), pace, exact, ONE - pace)
     for k in range(share.size):
         add_multiple(slab(m, TAIL.mean_random, k), pace * share[k], slab(m, TAIL.w, k), ONE - pace)
@@ -105,6 +105,8 @@ def shorten(s: Any, m: Any, gradient: Any) -> Any:
     if s.theta_metric == Metric.EUCLIDEAN:
         return one
     length = products(s, m, s.theta_metric, gradient, gradient, one, one)[0]
+    if length == ZERO:
+        return one
     bound = one + settings[Setting.SHOCK] * seen[Seen.USUAL]
     pace = max(ONE / seen[Seen.ESTIMATES], ONE / settings[Setting.MEMORY])
     seen[Seen.USUAL] += pace * (min(length, bound) - seen[Seen.USUAL])
@@ -117,7 +119,7 @@ def cosine(s: Any, m: Any, a: Any, b: Any) -> Any:
     one = ONE + ZERO * a[0, 0]
     aa, ab, bb = products(s, m, s.theta_metric, a, b, one, one)
     lengths = math.sqrt(aa) * math.sqrt(bb)
-    return ab / lengths if lengths > ZERO and bb > a.dtype.type(NOTHING) * aa else ZERO * one
+    return ab / lengths if lengths > ZERO and bb > vector(m, TAIL.settings)[Setting.NOTHING] * aa else ZERO * one
 
 
 @kernel

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....compiled import ONE, ZERO, entry, fill, inlined, kernel
 from ....estimators import BlockNoBackTrack
-from ....influence.belief import Caution, Share, Truncated, Unbiased
+from ....influence.belief import NOTHING, SPIKE, TIMID, TRUST, Caution, Share, Truncated, Unbiased
 from ....influence.norms import LEAST_WORTH, DemandNorms, EuclideanNorms, MetricNorms, Unscaled
 from .. import SOURCES
 from ..codes import Belief, Norms
@@ -101,12 +101,12 @@ def demand(s: Any, m: Any) -> None:
             mean += memory[i] / q.dtype.type(q.size)
         if mean > ZERO:
             for i in range(q.size):
-                q[i] = memory[i] + q.dtype.type(LEAST_WORTH) * mean
+                q[i] = memory[i] + vector(m, TAIL.settings)[Setting.LEAST_WORTH] * mean
 
 
 @kernel
 def carry(s: Any, m: Any, leaving: Any) -> None:
-    """v_k <- rho F_h v_k + rho' D nu_k,  w_k <- w_k / rho + nu_k^T D^-1 F_theta / rho', with D = q^(-1/4)."""
+    """v_k <- rho F_h v_k + rho' D nu_k,  w_k <- w_k / rho + nu_k^T D^-1 R / rho', with D = q^(-1/4)."""
     pull_signs(s, m, leaving)
     push_terms(s, m, leaving)
     v, q, signs = matrix(m, TAIL.v), vector(m, TAIL.q_state), vector(m, TAIL.signs)
@@ -214,13 +214,14 @@ def pack(tail: Any, estimator: BlockNoBackTrack, store: Store) -> None:
     own.v[:], own.signs[:] = tail.v, np.asarray(tail.signs).ravel()
     own.w[:] = packing.forms(tail.w)
     own.own[:] = packing.forms(tail.own)
+    own.settings[Setting.TRUST : Setting.TINY] = TRUST, TIMID, SPIKE, NOTHING, LEAST_WORTH
     own.settings[Setting.TINY] = np.finfo(own.settings.dtype).tiny ** 0.8
     if isinstance(norms, DemandNorms):
         own.settings[Setting.PACE], own.demand[:] = norms.pace, tail.demand
     if isinstance(belief, Share):
         own.settings[Setting.SHARE] = belief.share
     if isinstance(belief, Caution):
-        own.settings[Setting.BUDGET : Setting.TINY] = belief.budget, belief.ceiling, belief.shock, belief.memory
+        own.settings[Setting.BUDGET : Setting.TRUST] = belief.budget, belief.ceiling, belief.shock, belief.memory
         own.seen[: Seen.POWER] = [getattr(tail.belief, number.name.lower()) for number in list(Seen)[: Seen.POWER]]
         own.mean_exact[:] = packing.forms(tail.belief.exact[None])
         own.mean_random[:] = packing.forms(tail.belief.random)

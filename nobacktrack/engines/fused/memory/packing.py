@@ -39,6 +39,9 @@ def pack(state: State, learner: Learner, store: Store) -> None:
     phi = _real(sizes, z.phi_m0i), _real(sizes, z.phi_mii)
     ints[Count.PHI_AGE] = _pack_filter(moves.phi, *phi, z.priors[1:])
     z.free_priors[:] = [_free_prior(update) for update in (learner.updates.theta, learner.updates.phi)]
+    noise = learner.noise(state.influence)
+    if isinstance(noise, float):  # the same at every step
+        z.priors[:] = np.where(z.free_priors > 0, z.free_priors * (1 + noise), z.priors)
     z.h[:] = np.asarray(state.h).reshape(z.h.shape)
     z.h0[:] = np.asarray(params.fixed.h0).reshape(z.h.shape)
     if not isinstance(params.fixed.constants, tuple):  # () where a cell has none

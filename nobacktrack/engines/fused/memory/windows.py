@@ -48,7 +48,12 @@ class Setting(IntEnum):
     CEILING = 3
     SHOCK = 4
     MEMORY = 5
-    TINY = 6
+    TRUST = 6
+    TIMID = 7
+    SPIKE = 8
+    NOTHING = 9
+    LEAST_WORTH = 10
+    TINY = 11
 
 
 def _means(s: Sizes, count: int) -> Shape:
