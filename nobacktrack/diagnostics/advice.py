@@ -60,7 +60,7 @@ def _about_truncation(own: Row, others: list[Row], window: int, windows: list[in
     if own.cosine is None:
         return [
             f"{truncated.estimator} has no noise, and loses what is older: the exact gradient, which would tell how "
-            "much, is too costly here. On text it learned more than all of these (docs/estimators.md): `compare` them."
+            "much, is too costly here. On text it learned more than these (docs/blocks.md): `compare` them."
         ]
     at = windows.index(window)
     noise, lost = own.noise_in_windows[at], truncated.noise_in_windows[at]

@@ -170,23 +170,44 @@ def test_derivatives_at_different_thetas_are_biased(monkeypatch):
     assert bias(learner, state, 6, 2) > 1e-5
 
 
-def test_what_units_do_to_themselves_is_exact_alone_and_biased_where_the_rest_is_not_merged(monkeypatch):
-    """Z' is taken out of what is merged: if it is not, it counts twice."""
+@pytest.mark.parametrize("reset_at", [None, 3])
+def test_what_units_do_to_themselves_is_the_influence_of_snap1(reset_at):
+    """Z at the beginning of the window, theta fixed: that of `SnAp1` at the same time."""
+    found = []
+    for estimator, steps in ((nbt.BlockNoBackTrack(depth=2, belief=nbt.Unbiased()), 6), (nbt.SnAp1(), 6)):
+        learner, state = started("lstm", estimator)
+        for t, x in enumerate(inputs_for(learner, steps)):
+            state = learner.reset(state) if t == reset_at else state
+            state = learner.advance_unchecked(state, x, learner.draw(state, state.t))
+            influence = learner.estimator.observe(
+                learner.system, state.influence, state.params, losses(state, steps)[t], learner.metric(state)
+            )[0]
+            state = state._replace(influence=influence)
+        found.append(state.influence)
+    assert checks.expect_close(found[0].own, found[1], EXACT, "Z") <= EXACT
+
+
+def test_any_influence_of_units_on_themselves_will_do_as_long_as_what_it_leaves_out_is_merged(monkeypatch):
     learner, state = started("lstm", blocks(2))
-    monkeypatch.setattr(windowed, "_pull_own", lambda system, own, co_state: jnp.zeros_like(own[0]))
-    assert bias(learner, state, 6, 2) <= EXACT  # merged whole, and read nowhere else
-    monkeypatch.undo()
-
-    def carried(system, window, params, own, leaving):
-        return 1.5 * carry(system, window, params, own, leaving)
-
-    carry = windowed._carry_own
-    monkeypatch.setattr(windowed, "_carry_own", carried)
-    assert bias(learner, state, 6, 2) <= EXACT  # any Z' will do, as long as what it leaves out is merged
-    pull = windowed._pull_own
-    monkeypatch.setattr(windowed, "_pull_own", lambda system, own, co_state: 0.9 * pull(system, own, co_state))
+    carry, pull = windowed._carry_own, windowed._pull_own
+    monkeypatch.setattr(windowed, "_carry_own", lambda *arguments: 1.5 * carry(*arguments))
     assert bias(learner, state, 6, 2) <= EXACT
-    monkeypatch.setattr(windowed, "Parts", lambda exact, along, w, own: Parts(exact, along, w))
+    monkeypatch.setattr(windowed, "_pull_own", lambda *arguments: 0.9 * pull(*arguments))
+    assert bias(learner, state, 6, 2) <= EXACT
+    monkeypatch.setattr(windowed, "Parts", lambda exact, along, w, own: Parts(exact, along, w))  # merged, and not read
+    assert bias(learner, state, 6, 2) > 1e-5
+
+
+def test_what_is_merged_and_kept_as_well_is_biased(monkeypatch):
+    """Z' is not taken out of what is merged, so that it counts twice."""
+    learner, state = started("lstm", blocks(2))
+    pull, calls = windowed._pull_own, []
+
+    def only_read(system, own, co_state):
+        calls.append(own)
+        return pull(system, own, co_state) if len(calls) % 3 != 0 else jnp.zeros_like(own[0])
+
+    monkeypatch.setattr(windowed, "_pull_own", only_read)  # calls of a block: lambda Z, nu F_h Z, nu Z'
     assert bias(learner, state, 6, 2) > 1e-5
 
 
