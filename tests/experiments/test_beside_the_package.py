@@ -12,6 +12,7 @@ from experiments import (
     balancing,
     cells,
     continuous,
+    divergence,
     drift,
     fuzz,
     hidden_markov,
@@ -47,6 +48,14 @@ def test_trials_are_kept_and_not_run_again(tmp_path, capsys):
     given.out.write_text(json.dumps(kept))
     trials.run([small(learner)], given, kalman.LINES)
     assert "1.5000" in capsys.readouterr().out
+
+
+def test_the_last_steps_before_a_divergence_are_followed():
+    learner = nbt.Learner(nbt.LSTM(units=3, symbols=3), nbt.NoBackTrack(), nbt.Kalman())
+    rows = divergence.follow(learner, 0, until=60, steps=10)
+    assert [row.t for row in rows] == list(range(51, 62))
+    assert np.isfinite(rows).all()
+    assert all(row.influence > 0 for row in rows)
 
 
 def test_sizes_are_measured_and_drawn(tmp_path, monkeypatch, capsys):
