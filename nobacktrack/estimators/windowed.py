@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int8, Int32
 
 from .. import counter
 from ..configuration import at_least, configuration, expect_part, set_field, static
-from ..influence.belief import Belief, Caution, Parts, each
+from ..influence.belief import Belief, Caution, Parts, each, inner
 from ..influence.norms import DemandNorms, EuclideanNorms, MetricNorms, Norms, Ruler, Unscaled
 from ..protocol import AnySystem, Metric, Params, Point, Tree, flat
 from ..registry import register
@@ -147,7 +147,9 @@ class BlockNoBackTrack(InBlocks):
             before, here = pull_back(system, window, params, co_state, (window.held - leaving, window.held))
             if not has_blocks(system):
                 return here
-            return here + _pull_own(system, block.own, before) - _pull_own(system, own, co_state)
+            whole = here + _pull_own(system, block.own, before)
+            rest = whole - _pull_own(system, own, co_state)
+            return jnp.where(inner(rest, rest) > rounding(rest.dtype) * inner(whole, whole), rest, 0)
 
         older = push_through(system, window, params, block.v, leaving), block.w
         newer = weights[None, :] * nu, jax.vmap(left_out)(nu / weights[None, :])
@@ -160,6 +162,13 @@ class BlockNoBackTrack(InBlocks):
         """(rho v_k, w_k / rho)."""
         rho, inverse = self.norms.scales(ruler.form_norms(w).astype(v.dtype), ruler.state_norms(v))
         return rho[:, None] * v, jax.tree.map(lambda leaf: each(inverse, leaf), w)
+
+
+def rounding(dtype: Any) -> float:
+    """The square of a difference, relative to what it is a difference of, that is no more than rounding errors: the
+    scales would take its square root for something.
+    """
+    return float((64 * jnp.finfo(dtype).eps) ** 2)
 
 
 def _pull_own(system: Any, own: Tree, co_state: Array) -> Any:

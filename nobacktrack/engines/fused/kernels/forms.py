@@ -108,6 +108,16 @@ def largest(a: Any) -> Any:
 
 
 @kernel
+def square(a: Any) -> Any:
+    """The sum of squares of a form."""
+    total = ZERO * a[0, 0]
+    for i in range(a.shape[0]):
+        for r in range(a.shape[1]):
+            total += a[i, r] * a[i, r]
+    return total
+
+
+@kernel
 def add_multiple(total: Any, factor: Any, a: Any, keep: Any) -> None:
     """total <- keep total + factor a."""
     for i in range(a.shape[0]):

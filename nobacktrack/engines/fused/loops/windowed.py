@@ -9,13 +9,14 @@ import numpy as np
 
 from ....compiled import ONE, ZERO, entry, fill, inlined, kernel
 from ....estimators import BlockNoBackTrack
+from ....estimators.windowed import rounding
 from ....influence.belief import NOTHING, SPIKE, TIMID, TRUST, Caution, Share, Truncated, Unbiased
 from ....influence.norms import LEAST_WORTH, DemandNorms, EuclideanNorms, MetricNorms, Unscaled
 from .. import SOURCES
 from ..codes import Belief, Norms
 from ..kernels import transition
 from ..kernels.belief import believe, temper
-from ..kernels.forms import add_multiple, add_units, copy_multiple, norms_of
+from ..kernels.forms import add_multiple, add_units, copy_multiple, norms_of, square
 from ..kernels.norms import balance, form_metric, state_norm
 from ..kernels.signs import draw_signs
 from ..memory import packing
@@ -143,10 +144,14 @@ def pull_signs(s: Any, m: Any, leaving: Any) -> None:
             later = slab(m, TAIL.own_later, component)
             add_units(s, ONE, row(co_own, component), before, slab(m, TAIL.own, before), later)
     for k in range(co_states.shape[0]):
+        newer, co_signs = slab(m, TAIL.newer, k), row(matrix(m, TAIL.co_signs), k)
         for component in range(s.components):
-            newer, co_signs = slab(m, TAIL.newer, k), row(matrix(m, TAIL.co_signs), k)
             add_units(s, ONE, row(co_states, k), component, slab(m, TAIL.own, component), newer)
+        whole = square(newer)
+        for component in range(s.components):
             add_units(s, -ONE, co_signs, component, slab(m, TAIL.own_later, component), newer)
+        if square(newer) <= vector(m, TAIL.settings)[Setting.ROUNDING] * whole:
+            copy_multiple(newer, ZERO, newer)
     for component in range(s.components):
         copy_multiple(slab(m, TAIL.own, component), ONE, slab(m, TAIL.own_later, component))
 
@@ -214,7 +219,8 @@ def pack(tail: Any, estimator: BlockNoBackTrack, store: Store) -> None:
     own.v[:], own.signs[:] = tail.v, np.asarray(tail.signs).ravel()
     own.w[:] = packing.forms(tail.w)
     own.own[:] = packing.forms(tail.own)
-    own.settings[Setting.TRUST : Setting.TINY] = TRUST, TIMID, SPIKE, NOTHING, LEAST_WORTH
+    own.settings[Setting.TRUST : Setting.ROUNDING] = TRUST, TIMID, SPIKE, NOTHING, LEAST_WORTH
+    own.settings[Setting.ROUNDING] = rounding(own.settings.dtype)
     own.settings[Setting.TINY] = np.finfo(own.settings.dtype).tiny ** 0.8
     if isinstance(norms, DemandNorms):
         own.settings[Setting.PACE], own.demand[:] = norms.pace, tail.demand

@@ -53,7 +53,8 @@ class Setting(IntEnum):
     SPIKE = 8
     NOTHING = 9
     LEAST_WORTH = 10
-    TINY = 11
+    ROUNDING = 11
+    TINY = 12
 
 
 def _means(s: Sizes, count: int) -> Shape:
