@@ -117,7 +117,7 @@ class Learner(AbstractLearner):
         x = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf)), x)
         params = params._replace(fixed=params.fixed._replace(x=x))
         influence = self.estimator.init(self.system, Point(params, h, x))
-        layout = self._layout(h)
+        layout = self._layout(h, influence)
         groups = [(getattr(self.updates, name), getattr(params, name)) for name in Moves._fields]
         moves = Moves(*(update.init(group, layout) for update, group in groups))
         return State(params, h, influence, moves, counter.words_of(key), counter.zero())
@@ -129,26 +129,25 @@ class Learner(AbstractLearner):
         influence begins anew; `key` gives other signs.
         """
         at = Point(state.params, state.h, state.params.fixed.x)
-        layout = self._layout(state.h)
+        influence = self.estimator.init(self.system, at)
+        layout = self._layout(state.h, influence)
         updates, params, known = self.updates, state.params, state.update
         moves = Moves(
             adopt_memory(known.theta, updates.theta.init(params.theta, layout)),
             adopt_memory(known.phi, updates.phi.init(params.phi, layout)),
         )
         words = state.key if key is None else counter.words_of(counter.as_key(key))
-        return state._replace(influence=self.estimator.init(self.system, at), update=moves, key=words)
+        return state._replace(influence=influence, update=moves, key=words)
 
-    def _layout(self, h: Tree) -> Layout:
-        return Layout(self.system.packed, getattr(self.system, "units", flat(h).size), self.measured)
-
-    @property
-    def measured(self) -> bool:
-        """Whether the estimator knows the noise in its gradients."""
-        return getattr(self.estimator, "measured", False)
+    def _layout(self, h: Tree, influence: Tree) -> Layout:
+        units, measured = getattr(self.system, "units", flat(h).size), self.noise(influence) is not None
+        return Layout(self.system.packed, units, measured)
 
     def noise(self, influence: Tree) -> Array | float | None:
-        """The power of what is random in the gradients over that of the rest, or None."""
-        return self.estimator.noise(influence) if self.measured else None
+        """The power of what is random in the gradients over that of the rest; None where the estimator does not know
+        it.
+        """
+        return self.estimator.noise(influence) if hasattr(self.estimator, "noise") else None
 
     @property
     def updates(self) -> Apart:

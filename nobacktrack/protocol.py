@@ -171,8 +171,8 @@ class AnySystem(Protocol):
 class Estimator(Protocol):
     """How the influence G = dh/dtheta is carried. States and cotangents are flat vectors here.
 
-    One that knows how noisy its gradients are has two more: `measured`, which is True then, and `noise(influence)`, the
-    power of what is random in them over that of the rest.
+    One that knows how noisy its gradients are has one more, `noise(influence)`: the power of what is random in them
+    over that of the rest, or None.
     """
 
     def init(self, system: Any, at: Point) -> Tree:

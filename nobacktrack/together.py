@@ -167,9 +167,8 @@ class Together(AbstractLearner):
 
     def _noise(self, influence: Tree) -> Any:
         """The mean over the streams, where it is known."""
-        if not self.learner.measured:
-            return None
-        return jnp.mean(jax.vmap(lambda one: jnp.asarray(self.learner.noise(one)))(influence))
+        noise = self.learner.noise(influence)
+        return None if noise is None else jnp.mean(jnp.asarray(noise))
 
     def _each(self, verb: Any, state: State, *values: Any) -> State:
         """A verb on every stream: what is shared stays as it is."""

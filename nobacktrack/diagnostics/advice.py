@@ -106,5 +106,7 @@ def _memory(learner: Learner, state: State) -> float:
     update = learner.updates.theta
     if not isinstance(update, Kalman):
         return UNKNOWN_MEMORY
-    gamma = float(rate_at(update.decay_of(learner.measured), jnp.asarray(float(state.steps + 1))))
+    gamma = float(
+        rate_at(update.decay_of(learner.noise(state.influence) is not None), jnp.asarray(float(state.steps + 1)))
+    )
     return max(1 / max(gamma, 1e-9), 1.0)

@@ -193,10 +193,6 @@ class TruncatedBPTT(InBlocks):
     def over(self, block: Block) -> Bool[Array, ""]:
         return block.window.held == self.depth
 
-    @property
-    def measured(self) -> bool:
-        return True
-
     def noise(self, influence: Any) -> float:
         return 0.0
 
@@ -231,10 +227,6 @@ class SlidingBPTT:
     ) -> tuple[Window, Tree, bool]:
         """dl_t/dtheta through the last transitions."""
         return influence, backtrack(system, influence.with_loss(dl_dh), params)[1], True
-
-    @property
-    def measured(self) -> bool:
-        return True
 
     def noise(self, influence: Any) -> float:
         return 0.0

@@ -128,10 +128,6 @@ class DiagonalPlusRankOne:
         memory = self.norms.observe(influence.memory, dl_dh)
         return influence._replace(memory=memory, belief=belief), gradient, True
 
-    @property
-    def measured(self) -> bool:
-        return self.belief.measured
-
     def noise(self, influence: BlocksPlus) -> Any:
         return self.belief.noise(influence.belief)
 

@@ -62,10 +62,6 @@ class NoBackTrack:
         memory = self.norms.observe(influence.memory, dl_dh)
         return influence._replace(memory=memory, belief=belief), gradient, True
 
-    @property
-    def measured(self) -> bool:
-        return self.belief.measured
-
     def noise(self, influence: Influence) -> Any:
         return self.belief.noise(influence.belief)
 

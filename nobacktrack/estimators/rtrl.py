@@ -30,10 +30,6 @@ class RTRL:
         """dl/dtheta = dl/dh G [NBT, eq. 6]."""
         return influence, jax.tree.map(lambda g: jnp.tensordot(dl_dh.astype(g.dtype), g, axes=1), influence), True
 
-    @property
-    def measured(self) -> bool:
-        return True
-
     def noise(self, influence: Any) -> float:
         return 0.0
 

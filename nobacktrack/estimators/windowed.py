@@ -96,10 +96,6 @@ class BlockNoBackTrack(InBlocks):
     def over(self, block: Tail) -> Bool[Array, ""]:
         return block.age == self.block
 
-    @property
-    def measured(self) -> bool:
-        return self.belief.measured
-
     def noise(self, influence: Tail) -> Any:
         return self.belief.noise(influence.belief)
 

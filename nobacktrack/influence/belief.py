@@ -68,18 +68,20 @@ class Belief(Protocol):
         """The power of the random part that is believed over that of the exact one; None where it is not measured."""
         ...
 
-    @property
-    def measured(self) -> bool:
-        """Whether it knows the noise."""
-        ...
 
-
-@configuration
-class Unbiased:
-    """s = 1."""
+class Forgetful:
+    """What the rules share that remember nothing, and so do not know the noise."""
 
     def init(self, theta: Tree, rank: int) -> Tree:
         return ()
+
+    def noise(self, memory: Tree) -> float | None:
+        return None
+
+
+@configuration
+class Unbiased(Forgetful):
+    """s = 1."""
 
     def weigh(self, memory: Tree, parts: Parts, metric: Metric) -> tuple[Tree, Tree]:
         return memory, parts.whole().total()
@@ -87,25 +89,15 @@ class Unbiased:
     def factor(self, memory: Tree) -> float:
         return 1.0
 
-    def noise(self, memory: Tree) -> None:
-        return None
-
-    @property
-    def measured(self) -> bool:
-        return False
-
 
 @configuration
-class Share:
+class Share(Forgetful):
     """s held: the mean of the gradient is the exact part and a share s of the rest."""
 
     share: float
 
     def __post_init__(self) -> None:
         as_number(self.share, "share")
-
-    def init(self, theta: Tree, rank: int) -> Tree:
-        return ()
 
     def weigh(self, memory: Tree, parts: Parts, metric: Metric) -> tuple[Tree, Tree]:
         share = jnp.asarray(self.share, parts.along.dtype)
@@ -114,20 +106,10 @@ class Share:
     def factor(self, memory: Tree) -> float:
         return self.share
 
-    def noise(self, memory: Tree) -> None:
-        return None
-
-    @property
-    def measured(self) -> bool:
-        return False
-
 
 @configuration
-class Truncated:
-    """s = 0, and no part for what is older than a window: truncation."""
-
-    def init(self, theta: Tree, rank: int) -> Tree:
-        return ()
+class Truncated(Forgetful):
+    """s = 0, and no part for what is older than a window: truncation, which has no noise."""
 
     def weigh(self, memory: Tree, parts: Parts, metric: Metric) -> tuple[Tree, Tree]:
         return memory, parts.exact
@@ -137,10 +119,6 @@ class Truncated:
 
     def noise(self, memory: Tree) -> float:
         return 0.0
-
-    @property
-    def measured(self) -> bool:
-        return True
 
 
 @register
@@ -206,10 +184,6 @@ class Caution:
     def noise(self, memory: Experience) -> Float[Array, ""]:
         noise = jnp.maximum(memory.random_power - memory.signal_power, 0)
         return memory.share**2 * noise * over(memory.exact_power)
-
-    @property
-    def measured(self) -> bool:
-        return True
 
     def _seen(self, memory: Experience, parts: Parts, metric: Metric) -> tuple[Experience, Float[Array, ""]]:
         """The running means with one more estimate, and the power of its random part."""

@@ -259,10 +259,6 @@ class Only:
     def noise(self, memory):
         return None
 
-    @property
-    def measured(self):
-        return False
-
 
 def with_only(learner, copy):
     estimator = nbt.BlockNoBackTrack(depth=2, rank=2, belief=Only(copy))

@@ -56,6 +56,7 @@ class Fused(Session):
     def become(self, state: State) -> None:
         learner, sizes = self.learner, support.sizes_of(self.learner)
         self._loop, self._like, self._dtype = support.LOOPS[type(learner.estimator)], state, np.dtype(state.h.dtype)
+        self._measured = learner.noise(state.influence) is not None
         ahead.ensure(type(learner.estimator).__name__, self._dtype)
         layout = Layout(sizes, self._loop.pieces, self._dtype.itemsize)
         self._flat = aligned(layout.size, self._dtype)
@@ -143,7 +144,7 @@ class Fused(Session):
 
     def _paces(self, start: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         updates = self.learner.updates
-        known = self.learner.measured, start, count, self._dtype
+        known = self._measured, start, count, self._dtype
         theta, phi = (support.paces(update, *known) for update in (updates.theta, updates.phi))
         return theta, phi
 

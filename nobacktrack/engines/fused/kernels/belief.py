@@ -99,7 +99,7 @@ def agreement(s: Any, m: Any) -> Any:
 
 @kernel
 def shorten(s: Any, m: Any, gradient: Any) -> Any:
-    """The factor that brings a gradient to 1 + shock times its usual squared length, where it is longer."""
+    """The factor that brings a gradient to a squared length of 1 + shock x the usual one, where it is longer."""
     seen, settings = vector(m, TAIL.seen), vector(m, TAIL.settings)
     one = ONE + ZERO * seen[Seen.ESTIMATES]
     if s.theta_metric == Metric.EUCLIDEAN:
