@@ -8,6 +8,7 @@ depends on these and on earlier signs, and adds a bias of its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import jax
@@ -20,7 +21,7 @@ from ..registry import register
 
 TRUST = 6.0  # what full agreement adds to log s
 TIMID = 0.1  # of the power of the exact part, in a metric without a unit
-NOTHING = 1e-10  # of the power of another part
+NOTHING = 1e-10  # of the power of the exact part: below it copies agree on rounding errors
 SPIKE = 3.0  # times the usual length of what is believed: no more at once
 
 
@@ -126,7 +127,6 @@ class Experience(NamedTuple):
     """What a cautious belief has seen: running means of the parts and of their squared lengths, in the metric."""
 
     estimates: Float[Array, ""]  # how many
-    exact: Tree  # g
     random: Tree  # r_k
     exact_power: Float[Array, ""]  # |g|^2
     random_power: Float[Array, ""]  # |(1/K) sum_k r_k|^2
@@ -141,7 +141,7 @@ class Caution:
     """s = 1 as long as the noise can be borne; else as much as keeps it small beside the exact part.
 
     The random part may have the power A = budget exp(12 z+) E c / (E + c), E being the mean of |g|^2, c the
-    `ceiling`, and z the mean cosine of the running means of r_k and of g + (1/(K-1)) sum_{l != k} r_l: the copies
+    `ceiling`, and z the mean cosine of the running means of r_1 and r_2 (r_3 and r_4, ...; 0 for K = 1): the copies
     share no signs, so that what they agree on is no noise. Then s^2 is A over the mean power P of the random part, at
     most 1, and one estimate brings at most three times the length that A allows. A gradient whose squared length is
     above 1 + `shock` x the usual one is shortened to that. A block without targets says nothing. Lengths are in the
@@ -165,8 +165,7 @@ class Caution:
     def init(self, theta: Tree, rank: int) -> Experience:
         zero = jnp.zeros((), jax.tree.leaves(theta)[0].dtype)
         random = jax.tree.map(lambda leaf: jnp.zeros((rank, *leaf.shape), leaf.dtype), theta)
-        nothing = jax.tree.map(jnp.zeros_like, theta)
-        return Experience(zero, nothing, random, zero, zero, zero, zero, zero, jnp.ones_like(zero))
+        return Experience(zero, random, zero, zero, zero, zero, zero, jnp.ones_like(zero))
 
     def weigh(self, memory: Experience, parts: Parts, metric: Metric) -> tuple[Experience, Tree]:
         parts = parts.whole()
@@ -195,16 +194,19 @@ class Caution:
 
         now = parts.random()
         power = metric.norm2(jax.tree.map(lambda r: jnp.mean(r, axis=0), now))
-        exact, random = mean(memory.exact, parts.exact), mean(memory.random, now)
-        cosines = jax.vmap(lambda judge, r: cosine(metric, judge, r))(_judges(exact, random), random)
-        seen = Experience(
-            estimates,
-            exact,
-            random,
+        random = mean(memory.random, now)
+        exact_power, random_power = (
             mean(memory.exact_power, metric.norm2(parts.exact)),
             mean(memory.random_power, power),
-            mean(memory.signal_power, _signal(metric, now)),
-            mean(memory.agreement, jnp.mean(cosines)),
+        )
+        cosine = _over_pairs(lambda a, b: _cosine(metric, a, b), random)
+        seen = Experience(
+            estimates,
+            random,
+            exact_power,
+            random_power,
+            mean(memory.signal_power, _over_pairs(lambda a, b: inner(a, metric.raised(b)), now)),
+            mean(memory.agreement, jnp.where(random_power > NOTHING * exact_power, cosine, 0)),
             memory.usual,
             memory.share,
         )
@@ -231,34 +233,23 @@ class Caution:
         return jax.tree.map(lambda leaf: factor.astype(leaf.dtype) * leaf, gradient), usual
 
 
-def _signal(metric: Metric, random: Tree) -> Float[Array, ""]:
-    """The mean of <r_k, C r_{k+1}>, over k = 1, 3, ..."""
-    pairs = len(jax.tree.leaves(random)[0]) // 2
-    first, second = (jax.tree.map(lambda r, at=at: r[at : 2 * pairs : 2], random) for at in (0, 1))
-    if not pairs:
-        return jnp.zeros((), jax.tree.leaves(random)[0].dtype)
-    return jnp.mean(jax.vmap(lambda a, b: inner(a, metric.raised(b)))(first, second))
+def _pairs(random: Tree) -> tuple[Tree, Tree]:
+    """r_1, r_3, ... and r_2, r_4, ...: copies that share no signs."""
+    even = len(jax.tree.leaves(random)[0]) // 2 * 2
+    first, second = (jax.tree.map(lambda r, at=at: r[at:even:2], random) for at in (0, 1))
+    return first, second
 
 
-def _judges(exact: Tree, random: Tree) -> Tree:
-    """g + mean_{l != k} r_l, for each k."""
-
-    def others(exact: Array, random: Array) -> Array:
-        rank = len(random)
-        mean = (jnp.sum(random, axis=0, keepdims=True) - random) / max(rank - 1, 1)
-        return exact[None] + mean
-
-    return jax.tree.map(others, exact, random)
+def _over_pairs(measure: Callable[[Tree, Tree], Array], random: Tree) -> Float[Array, ""]:
+    """The mean of a measure over pairs of copies; 0 where there is one copy only."""
+    leaf = jax.tree.leaves(random)[0]
+    return jnp.mean(jax.vmap(measure)(*_pairs(random))) if len(leaf) > 1 else jnp.zeros((), leaf.dtype)
 
 
-def cosine(metric: Metric, a: Tree, b: Tree) -> Float[Array, ""]:
-    """<a, C b> / sqrt(<a, C a> <b, C b>), and 0 where b is nothing beside a: the cosine of rounding errors says
-    nothing.
-    """
-    product, square_a, square_b = inner(a, metric.raised(b)), metric.norm2(a), metric.norm2(b)
-    lengths = jnp.sqrt(square_a) * jnp.sqrt(square_b)
-    some = (lengths > 0) & (square_b > NOTHING * square_a)
-    return jnp.where(some, product / jnp.where(some, lengths, 1), 0)
+def _cosine(metric: Metric, a: Tree, b: Tree) -> Float[Array, ""]:
+    """<a, C b> / sqrt(<a, C a> <b, C b>), and 0 where one of them is nothing."""
+    product, lengths = inner(a, metric.raised(b)), jnp.sqrt(metric.norm2(a)) * jnp.sqrt(metric.norm2(b))
+    return jnp.where(lengths > 0, product / jnp.where(lengths > 0, lengths, 1), 0)
 
 
 def over(x: Float[Array, ""]) -> Float[Array, ""]:

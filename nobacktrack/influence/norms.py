@@ -165,8 +165,10 @@ class DemandNorms(Plain):
         return memory + self.pace * (dl_dh**2 - memory)
 
     def ruler(self, memory: Float[Array, " n"], influence: Tree, substep: Tree, metric: Metric) -> Ruler:
+        """q over its mean, since its scale is of no account, and it may be too small for a float."""
         mean = jnp.mean(memory)
-        return Ruler(metric, jnp.where(mean > 0, memory + LEAST_WORTH * mean, 1))
+        some = mean > jnp.finfo(mean.dtype).tiny
+        return Ruler(metric, jnp.where(some, memory / jnp.where(some, mean, 1) + LEAST_WORTH, 1))
 
 
 @configuration

@@ -13,6 +13,7 @@ from nobacktrack.updates.metrics import Diagonal, Euclidean, Mahalanobis
 
 EXACT, W = jnp.array([1.0, 2.0]), jnp.array([[1.0, 0.0], [0.0, 3.0]])
 PARTS = Parts(EXACT, jnp.array([2.0, -1.0]), W)  # r = (2, 0), (0, -3), their mean (1, -1.5)
+LIKELY = PARTS._replace(w=jnp.array([[1.0, 0.0], [-2.0, 3.0]]))  # r = (2, 0), (2, -3), their mean (2, -1.5)
 DOUBTFUL = Mahalanobis(Diagonal(), (jnp.array([3.0, 0.0]),), jnp.array(1.0))  # C = diag(1/4, 1)
 
 
@@ -36,30 +37,46 @@ def test_shares_of_the_random_part():
 
 @pytest.mark.parametrize("metric", [Euclidean(), DOUBTFUL])
 def test_caution_allows_a_power_of_its_own_to_the_random_part(metric):
-    """E = |g|^2, P = |(1, -1.5)|^2, z the cosines of r_1 with g + r_2 = (1, -1) and of r_2 with g + r_1 = (3, 2)."""
+    """E = |g|^2, P = |(r_1 + r_2) / 2|^2, z the cosine of r_1 and r_2."""
     c = np.array([1.0, 1.0]) if isinstance(metric, Euclidean) else np.array([0.25, 1.0])
 
     def dot(a, b):
         return np.sum(c * np.array(a) * np.array(b))
 
-    def cosine(a, b):
-        return dot(a, b) / np.sqrt(dot(a, a) * dot(b, b))
-
-    exact, power = dot(EXACT, EXACT), dot([1, -1.5], [1, -1.5])
-    agreement = np.mean([cosine([1, -1], [2, 0]), cosine([3, 2], [0, -3])])
+    exact, power = dot(EXACT, EXACT), dot([2, -1.5], [2, -1.5])
+    agreement = dot([2, 0], [2, -3]) / np.sqrt(dot([2, 0], [2, 0]) * dot([2, -3], [2, -3]))
     ceiling = exact / 10 if isinstance(metric, Euclidean) else 0.25
-    allowed = np.exp(12 * max(agreement, 0)) * exact * ceiling / (exact + ceiling)
-    share = min(np.sqrt(allowed / power), 1)
-    gradient = EXACT + share * np.array([1, -1.5])
+    budget = 0.01  # little enough for s to stay below 1
+    allowed = budget * np.exp(12 * agreement) * exact * ceiling / (exact + ceiling)
+    share = np.sqrt(allowed / power)
+    assert 0 < share < 1
+    gradient = EXACT + share * np.array([2, -1.5])
     length = dot(gradient, gradient)
-    if not isinstance(metric, Euclidean) and length > 1:  # the first one is longer than nothing and 1
+    if not isinstance(metric, Euclidean):  # the first one is longer than nothing and 1
+        assert length > 1
         gradient = gradient / np.sqrt(length)
-    memory, found = followed(nbt.Caution(), PARTS, metric)
+    belief = nbt.Caution(budget=budget)
+    memory, found = followed(belief, LIKELY, metric)
     np.testing.assert_allclose(memory.agreement, agreement, rtol=1e-12)
-    np.testing.assert_allclose(nbt.Caution().factor(memory), share, rtol=1e-12)
-    np.testing.assert_allclose(memory.signal_power, 0, atol=1e-12)  # r_1 and r_2 are at right angles
-    np.testing.assert_allclose(nbt.Caution().noise(memory), share**2 * power / exact, rtol=1e-12)
+    np.testing.assert_allclose(belief.factor(memory), share, rtol=1e-12)
+    np.testing.assert_allclose(memory.signal_power, dot([2, 0], [2, -3]), rtol=1e-12)
+    np.testing.assert_allclose(belief.noise(memory), share**2 * (power - memory.signal_power) / exact, rtol=1e-12)
     np.testing.assert_allclose(found, gradient, rtol=1e-12)
+
+
+def test_one_copy_agrees_with_nobody():
+    alone = Parts(EXACT, jnp.array([50.0]), EXACT[None])
+    memory, _ = followed(nbt.Caution(), alone, Euclidean(), 50)
+    assert float(memory.agreement) == float(memory.signal_power) == 0
+    np.testing.assert_allclose(nbt.Caution().factor(memory), 1 / np.sqrt(11) / 50, rtol=1e-12)
+
+
+def test_copies_that_agree_are_believed_against_the_exact_part():
+    """As in influence balancing: what is older says the opposite, and more of it."""
+    against = Parts(EXACT, jnp.array([-10.0, -30.0]), jnp.stack([EXACT, EXACT]))
+    memory, gradient = followed(nbt.Caution(), against, Euclidean(), 5)
+    assert float(nbt.Caution().factor(memory)) == 1
+    np.testing.assert_allclose(gradient, -19 * EXACT, rtol=1e-12)
 
 
 @pytest.mark.parametrize("sign", [1, -1])

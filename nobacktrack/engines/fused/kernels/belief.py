@@ -62,13 +62,13 @@ def remember(s: Any, m: Any, exact: Any) -> None:
         return
     seen[Seen.ESTIMATES] += ONE
     pace = max(ONE / seen[Seen.ESTIMATES], ONE / settings[Setting.MEMORY])
-    add_multiple(slab(m, TAIL.mean_exact, 0), pace, exact, ONE - pace)
     for k in range(share.size):
         add_multiple(slab(m, TAIL.mean_random, k), pace * share[k], slab(m, TAIL.w, k), ONE - pace)
     seen[Seen.EXACT_POWER] += pace * (powers[0] - seen[Seen.EXACT_POWER])
     seen[Seen.RANDOM_POWER] += pace * (powers[2] - seen[Seen.RANDOM_POWER])
     seen[Seen.SIGNAL_POWER] += pace * (signal(s, m) - seen[Seen.SIGNAL_POWER])
-    seen[Seen.AGREEMENT] += pace * (agreement(s, m) - seen[Seen.AGREEMENT])
+    some = seen[Seen.RANDOM_POWER] > settings[Setting.NOTHING] * seen[Seen.EXACT_POWER]
+    seen[Seen.AGREEMENT] += pace * ((agreement(s, m) if some else ZERO * one) - seen[Seen.AGREEMENT])
 
 
 @kernel
@@ -85,16 +85,12 @@ def signal(s: Any, m: Any) -> Any:
 
 @kernel
 def agreement(s: Any, m: Any) -> Any:
-    """The mean over k of cos(g + mean_{l != k} r_l, r_k), of the running means."""
-    share, judge, total = vector(m, TAIL.share), slab(m, TAIL.newer, 0), ZERO * vector(m, TAIL.share)[0]
-    others = share.dtype.type(max(share.size - 1, 1))
-    for k in range(share.size):
-        copy_multiple(judge, ONE, slab(m, TAIL.mean_exact, 0))
-        for other in range(share.size):
-            if other != k:
-                add_multiple(judge, ONE / others, slab(m, TAIL.mean_random, other), ONE)
-        total += cosine(s, m, judge, slab(m, TAIL.mean_random, k))
-    return total / share.dtype.type(share.size)
+    """The mean cosine of the running means of r_k and r_{k+1}, over k = 1, 3, ..."""
+    pairs = vector(m, TAIL.share).size // 2
+    total = ZERO * vector(m, TAIL.share)[0]
+    for pair in range(pairs):
+        total += cosine(s, m, slab(m, TAIL.mean_random, 2 * pair), slab(m, TAIL.mean_random, 2 * pair + 1))
+    return total / vector(m, TAIL.share).dtype.type(max(pairs, 1))
 
 
 @kernel
@@ -115,11 +111,11 @@ def shorten(s: Any, m: Any, gradient: Any) -> Any:
 
 @kernel
 def cosine(s: Any, m: Any, a: Any, b: Any) -> Any:
-    """<a, C b> / sqrt(<a, C a> <b, C b>), and 0 where b is nothing beside a."""
+    """<a, C b> / sqrt(<a, C a> <b, C b>), and 0 where one of them is nothing."""
     one = ONE + ZERO * a[0, 0]
     aa, ab, bb = products(s, m, s.theta_metric, a, b, one, one)
     lengths = math.sqrt(aa) * math.sqrt(bb)
-    return ab / lengths if lengths > ZERO and bb > vector(m, TAIL.settings)[Setting.NOTHING] * aa else ZERO * one
+    return ab / lengths if lengths > ZERO else ZERO * one
 
 
 @kernel

@@ -92,7 +92,7 @@ def share_out(m: Any) -> None:
 
 @kernel
 def demand(s: Any, m: Any) -> None:
-    """The running mean of lambda^2, and q, by which the components of h are measured."""
+    """The running mean of lambda^2, and q, that over its mean, by which the components of h are measured."""
     q, co_state, memory = vector(m, TAIL.q_state), vector(m, TAIL.co_state), vector(m, TAIL.demand)
     fill(q, ONE)
     if s.norms == Norms.DEMAND:
@@ -100,9 +100,9 @@ def demand(s: Any, m: Any) -> None:
         for i in range(q.size):
             memory[i] += pace * (co_state[i] * co_state[i] - memory[i])
             mean += memory[i] / q.dtype.type(q.size)
-        if mean > ZERO:
+        if mean > vector(m, TAIL.settings)[Setting.LEAST]:
             for i in range(q.size):
-                q[i] = memory[i] + vector(m, TAIL.settings)[Setting.LEAST_WORTH] * mean
+                q[i] = memory[i] / mean + vector(m, TAIL.settings)[Setting.LEAST_WORTH]
 
 
 @kernel
@@ -221,7 +221,8 @@ def pack(tail: Any, estimator: BlockNoBackTrack, store: Store) -> None:
     own.own[:] = packing.forms(tail.own)
     own.settings[Setting.TRUST : Setting.ROUNDING] = TRUST, TIMID, SPIKE, NOTHING, LEAST_WORTH
     own.settings[Setting.ROUNDING] = rounding(own.settings.dtype)
-    own.settings[Setting.TINY] = np.finfo(own.settings.dtype).tiny ** 0.8
+    tiny = np.finfo(own.settings.dtype).tiny
+    own.settings[[Setting.LEAST, Setting.TINY]] = tiny, tiny**0.8
     if isinstance(norms, DemandNorms):
         own.settings[Setting.PACE], own.demand[:] = norms.pace, tail.demand
     if isinstance(belief, Share):
@@ -229,7 +230,6 @@ def pack(tail: Any, estimator: BlockNoBackTrack, store: Store) -> None:
     if isinstance(belief, Caution):
         own.settings[Setting.BUDGET : Setting.TRUST] = belief.budget, belief.ceiling, belief.shock, belief.memory
         own.seen[: Seen.POWER] = [getattr(tail.belief, number.name.lower()) for number in list(Seen)[: Seen.POWER]]
-        own.mean_exact[:] = packing.forms(tail.belief.exact[None])
         own.mean_random[:] = packing.forms(tail.belief.random)
     store.ints[RING + 2 * store.sizes.depth] = tail.age
 
@@ -238,9 +238,8 @@ def unpack(like: Any, estimator: BlockNoBackTrack, store: Store) -> Any:
     tail, own, belief = bptt.unpack(like, estimator, store), store.own, like.belief
     if isinstance(estimator.belief, Caution):
         numbers = {number.name.lower(): own.seen[number] for number in list(Seen)[: Seen.POWER]}
-        exact = packing.unpack_forms(own.mean_exact, belief.exact[None])[0]
         random = packing.unpack_forms(own.mean_random, belief.random)
-        belief = belief._replace(exact=exact, random=random, **numbers)
+        belief = belief._replace(random=random, **numbers)
     return tail._replace(
         v=own.v,
         w=packing.unpack_forms(own.w, like.w),

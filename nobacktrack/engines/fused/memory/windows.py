@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..codes import Belief, Norms
-from .layout import COMMON, Shape, Sizes, beside, indices, of_state
+from .layout import COMMON, beside, indices, of_state
 
 
 class WindowPieces(NamedTuple):
@@ -54,11 +54,8 @@ class Setting(IntEnum):
     NOTHING = 9
     LEAST_WORTH = 10
     ROUNDING = 11
-    TINY = 12
-
-
-def _means(s: Sizes, count: int) -> Shape:
-    return (count if s.belief == Belief.CAUTION else 0, s.fan, s.rows)
+    LEAST = 12  # the smallest number that is whole
+    TINY = 13
 
 
 class TailPieces(NamedTuple):
@@ -76,8 +73,7 @@ class TailPieces(NamedTuple):
     demand: np.ndarray = of_state(lambda s: (s.state if s.norms == Norms.DEMAND else 0,))
     own: np.ndarray = of_state(lambda s: (s.components, s.fan, s.rows))  # Z
     seen: np.ndarray = of_state(lambda s: (len(Seen),))  # what the belief has seen
-    mean_exact: np.ndarray = of_state(lambda s: _means(s, 1))
-    mean_random: np.ndarray = of_state(lambda s: _means(s, s.terms))
+    mean_random: np.ndarray = of_state(lambda s: (s.terms if s.belief == Belief.CAUTION else 0, s.fan, s.rows))
     exact: np.ndarray = beside(lambda s: (s.fan, s.rows))
     newer: np.ndarray = beside(lambda s: (s.terms, s.fan, s.rows))  # nu^T D^-1 R
     own_later: np.ndarray = beside(lambda s: (s.components, s.fan, s.rows))  # Z'
