@@ -202,13 +202,9 @@ def _leaf_name(name: str, path: Any) -> str:
 def _make_state(skeletons: dict[str, Any], arrays: dict[str, np.ndarray], path: Any, learner: AbstractLearner) -> State:
     """A state from the skeletons of its parts; what an optimiser remembers is shaped by the optimiser itself."""
     parts = {name: _grow(value, arrays, path) for name, value in skeletons.items()}
-    layout = protocol.Layout(learner.system.packed, 1)  # shapes do not depend on the number of units
-    updates = {}
-    for group in protocol.Moves._fields:
-        update, params = getattr(learner.updates, group), getattr(parts["params"], group)
-        shape = jax.eval_shape(lambda params, update=update: update.init(params, layout), params)
-        updates[group] = _fill(shape, f"state.update.{group}", arrays, path)
-    state = State(update=protocol.Moves(**updates), **parts)
+    shapes = jax.eval_shape(learner.begin_moves, parts["params"], parts["h"], parts["influence"])
+    updates = [_fill(shape, f"state.update.{group}", arrays, path) for group, shape in shapes._asdict().items()]
+    state = State(update=protocol.Moves(*updates), **parts)
     _expect_fit(learner, state, path)
     return state
 

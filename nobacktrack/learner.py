@@ -117,10 +117,16 @@ class Learner(AbstractLearner):
         x = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf)), x)
         params = params._replace(fixed=params.fixed._replace(x=x))
         influence = self.estimator.init(self.system, Point(params, h, x))
-        layout = self._layout(h, influence)
-        groups = [(getattr(self.updates, name), getattr(params, name)) for name in Moves._fields]
-        moves = Moves(*(update.init(group, layout) for update, group in groups))
+        moves = self.begin_moves(params, h, influence)
         return State(params, h, influence, moves, counter.words_of(key), counter.zero())
+
+    def begin_moves(self, params: Params, h: Tree, influence: Tree) -> Moves:
+        units, measured = getattr(self.system, "units", flat(h).size), self.noise(influence) is not None
+        layout = Layout(self.system.packed, units, measured)
+        return Moves(
+            self.updates.theta.init(params.theta, layout),
+            self.updates.phi.init(params.phi, layout._replace(bounded=True)),
+        )
 
     def adopt(self, state: State, key: jax.Array | int | None = None) -> State:
         """The state of another learner of the same system, for this one to go on from.
@@ -130,18 +136,10 @@ class Learner(AbstractLearner):
         """
         at = Point(state.params, state.h, state.params.fixed.x)
         influence = self.estimator.init(self.system, at)
-        layout = self._layout(state.h, influence)
-        updates, params, known = self.updates, state.params, state.update
-        moves = Moves(
-            adopt_memory(known.theta, updates.theta.init(params.theta, layout)),
-            adopt_memory(known.phi, updates.phi.init(params.phi, layout)),
-        )
+        fresh = self.begin_moves(state.params, state.h, influence)
+        moves = Moves(*(adopt_memory(*pair) for pair in zip(state.update, fresh, strict=True)))
         words = state.key if key is None else counter.words_of(counter.as_key(key))
         return state._replace(influence=influence, update=moves, key=words)
-
-    def _layout(self, h: Tree, influence: Tree) -> Layout:
-        units, measured = getattr(self.system, "units", flat(h).size), self.noise(influence) is not None
-        return Layout(self.system.packed, units, measured)
 
     def noise(self, influence: Tree) -> Array | float | None:
         """The power of what is random in the gradients over that of the rest; None where the estimator does not know
@@ -240,10 +238,12 @@ class Learner(AbstractLearner):
 
 
 def adopt_memory(known: Tree, fresh: Tree) -> Tree:
-    """What an update knew, if it is of the same kind as what another begins with, with the prior of the other."""
-    if jax.tree.map(jax.typeof, known) != jax.tree.map(jax.typeof, fresh):
-        return fresh
-    return known._replace(prior=fresh.prior) if hasattr(fresh, "prior") else known
+    """What an update knew, if it is of the same kind as what another begins with, with the prior of the other, and
+    the lengths that it has seen: none.
+    """
+    if hasattr(known, "lengths") and hasattr(fresh, "lengths"):
+        known = known._replace(prior=fresh.prior, lengths=fresh.lengths)
+    return known if jax.tree.map(jax.typeof, known) == jax.tree.map(jax.typeof, fresh) else fresh
 
 
 @jax.jit

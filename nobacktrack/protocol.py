@@ -111,12 +111,14 @@ class Evidence(NamedTuple):
 
 class Layout(NamedTuple):
     """What an update may know of a system: whether parameters are arrays of rows [bias | weights], how many units
-    there are, and whether the estimator knows the noise in its gradients.
+    there are, whether the estimator knows the noise in its gradients, and whether none of these can be far longer than
+    usual, as those of phi.
     """
 
     packed: bool
     units: int
     measured: bool = False
+    bounded: bool = False
 
 
 class RowBlock(NamedTuple):

@@ -165,6 +165,9 @@ class Together(AbstractLearner):
         theta = jax.tree.map(lambda leaf: jnp.where(ready, leaf, 0), evidence.theta.gradient)
         return loss, Params(theta, evidence.phi.gradient), influence, jnp.asarray(ready)
 
+    def begin_moves(self, params: Params, h: Tree, influence: Tree) -> Moves:
+        return self.learner.begin_moves(params, h, influence)
+
     def _noise(self, influence: Tree) -> Any:
         """The mean over the streams, where it is known."""
         noise = self.learner.noise(influence)

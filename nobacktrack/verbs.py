@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from .errors import BadItem
 from .guards import checked, expect_finite
-from .protocol import Info, State, Tree
+from .protocol import Info, Moves, Params, State, Tree
 
 
 class AbstractLearner(ABC):
@@ -36,6 +36,10 @@ class AbstractLearner(ABC):
     @abstractmethod
     def draw(self, state: State, t: Array) -> Tree:
         """The random draws of the advance at time t."""
+
+    def begin_moves(self, params: Params, h: Tree, influence: Tree) -> Moves:
+        """What the updates know before the first target: nothing, unless a learner has some."""
+        return Moves((), ())
 
     @abstractmethod
     def reset(self, state: State, where: Any = None) -> State:

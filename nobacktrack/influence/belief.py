@@ -23,6 +23,7 @@ TRUST = 6.0  # what full agreement adds to log s
 TIMID = 0.1  # of the power of the exact part, in a metric without a unit
 NOTHING = 1e-10  # of the power of the exact part: below it copies agree on rounding errors
 SPIKE = 3.0  # times the usual length of what is believed: no more at once
+SHOCK = 10.0  # times the usual power, and 1: more is not counted
 
 
 class Parts(NamedTuple):
@@ -44,6 +45,10 @@ class Parts(NamedTuple):
         """g + s (1/K) sum_k r_k."""
         along = factor * (self.along / len(self.along))
         return jax.tree.map(lambda w, exact: mix(along, w) + exact, self.w, self.exact)
+
+    def mean(self) -> Tree:
+        """(1/K) sum_k r_k."""
+        return jax.tree.map(lambda w: mix(self.along / len(self.along), w), self.w)
 
     def random(self) -> Tree:
         """r_k, stacked."""
@@ -132,7 +137,6 @@ class Experience(NamedTuple):
     random_power: Float[Array, ""]  # |(1/K) sum_k r_k|^2
     signal_power: Float[Array, ""]  # <r_1, r_2>, of copies that share no signs: |E r|^2 in the mean; 0 if K = 1
     agreement: Float[Array, ""]
-    usual: Float[Array, ""]  # |gradient|^2, as it was followed
     share: Float[Array, ""]  # s
 
 
@@ -143,10 +147,11 @@ class Caution:
     The random part may have the power A = budget exp(12 z+) E c / (E + c), E being the mean of |g|^2, c the
     `ceiling`, and z the mean cosine of the running means of r_1 and r_2 (r_3 and r_4, ...; 0 for K = 1): the copies
     share no signs, so that what they agree on is no noise. Then s^2 is A over the mean power P of the random part, at
-    most 1, and one estimate brings at most three times the length that A allows. A gradient whose squared length is
-    above 1 + `shock` x the usual one is shortened to that. A block without targets says nothing. Lengths are in the
-    metric C = (J + Lambda)^-1 in which theta moves, where 1 is a standard deviation of what the filter knows; a metric
-    without such a unit (SGD, optax) gets c = E / 10, and no gradient is shortened.
+    most 1, and one estimate brings at most three times the length that A allows. In the means a power counts for at
+    most 1 + 10 times their own, so that one explosion does not rule them; an estimate that is zero, without targets,
+    or too large for a float says nothing. Lengths are in the metric C = (J + Lambda)^-1 in which theta moves, where 1
+    is a standard deviation of what the filter knows; in a metric without such a unit (SGD, optax) c is E / 10, and
+    powers count whole.
 
     `budget` is a ratio of powers: less follows the exact part more closely. `memory` is the number of estimates in
     the running means. None of these wants tuning.
@@ -154,28 +159,28 @@ class Caution:
 
     budget: float = 1.0
     ceiling: float = 0.25
-    shock: float = 10.0
     memory: int = static(default=333)
 
     def __post_init__(self) -> None:
-        for name in ("budget", "ceiling", "shock"):
+        for name in ("budget", "ceiling"):
             as_number(getattr(self, name), name)
         at_least("memory", self.memory, 1)
 
     def init(self, theta: Tree, rank: int) -> Experience:
         zero = jnp.zeros((), jax.tree.leaves(theta)[0].dtype)
         random = jax.tree.map(lambda leaf: jnp.zeros((rank, *leaf.shape), leaf.dtype), theta)
-        return Experience(zero, random, zero, zero, zero, zero, zero, jnp.ones_like(zero))
+        return Experience(zero, random, zero, zero, zero, zero, jnp.ones_like(zero))
 
     def weigh(self, memory: Experience, parts: Parts, metric: Metric) -> tuple[Experience, Tree]:
         parts = parts.whole()
-        seen, power = self._seen(memory, parts, metric)
+        exact, power = metric.norm2(parts.exact), metric.norm2(parts.mean())
+        seen = self._seen(memory, parts, metric, exact, power)
         allowed = self._allowed(seen, metric)
         share = jnp.where(seen.random_power > 0, jnp.minimum(1, jnp.sqrt(allowed * over(seen.random_power))), 1)
         at_once = jnp.where(power > 0, SPIKE * jnp.sqrt(allowed * over(power)), 1)
-        gradient, usual = self._shorten(parts.total(jnp.minimum(share, at_once)), seen, metric)
-        seen, some = seen._replace(share=share, usual=usual), metric.norm2(parts.exact) + power > 0
-        return jax.tree.map(lambda new, old: jnp.where(some, new, old), seen, memory), gradient
+        seen, some = seen._replace(share=share), (exact + power > 0) & jnp.isfinite(exact + power)
+        seen = jax.tree.map(lambda new, old: jnp.where(some, new, old), seen, memory)
+        return seen, parts.total(jnp.minimum(seen.share, at_once))
 
     def factor(self, memory: Experience) -> Float[Array, ""]:
         return memory.share
@@ -184,37 +189,31 @@ class Caution:
         noise = jnp.maximum(memory.random_power - memory.signal_power, 0)
         return memory.share**2 * noise * over(memory.exact_power)
 
-    def _seen(self, memory: Experience, parts: Parts, metric: Metric) -> tuple[Experience, Float[Array, ""]]:
-        """The running means with one more estimate, and the power of its random part."""
+    def _seen(
+        self, memory: Experience, parts: Parts, metric: Metric, exact: Float[Array, ""], power: Float[Array, ""]
+    ) -> Experience:
+        """The running means, plain means at first, with one more estimate."""
         estimates = memory.estimates + 1
-        pace = self._pace(estimates)
+        pace = jnp.maximum(1 / estimates, 1 / self.memory)
 
         def mean(before: Tree, now: Tree) -> Tree:
             return jax.tree.map(lambda before, now: before + pace.astype(now.dtype) * (now - before), before, now)
 
-        now = parts.random()
-        power = metric.norm2(jax.tree.map(lambda r: jnp.mean(r, axis=0), now))
+        exact, counted = _counted(exact, memory.exact_power, metric), _counted(power, memory.random_power, metric)
+        smaller = jnp.where(power > counted, jnp.sqrt(counted * over(power)), 1)
+        now = jax.tree.map(lambda r: smaller.astype(r.dtype) * r, parts.random())
         random = mean(memory.random, now)
-        exact_power, random_power = (
-            mean(memory.exact_power, metric.norm2(parts.exact)),
-            mean(memory.random_power, power),
-        )
+        exact_power, random_power = mean(memory.exact_power, exact), mean(memory.random_power, counted)
         cosine = _over_pairs(lambda a, b: _cosine(metric, a, b), random)
-        seen = Experience(
+        return Experience(
             estimates,
             random,
             exact_power,
             random_power,
             mean(memory.signal_power, _over_pairs(lambda a, b: inner(a, metric.raised(b)), now)),
             mean(memory.agreement, jnp.where(random_power > NOTHING * exact_power, cosine, 0)),
-            memory.usual,
             memory.share,
         )
-        return seen, power
-
-    def _pace(self, estimates: Float[Array, ""]) -> Float[Array, ""]:
-        """Of the running means: plain means at first."""
-        return jnp.maximum(1 / estimates, 1 / self.memory).astype(estimates.dtype)
 
     def _allowed(self, seen: Experience, metric: Metric) -> Float[Array, ""]:
         """A, the power that the random part may have."""
@@ -223,14 +222,10 @@ class Caution:
         trust = jnp.exp(2 * TRUST * jnp.maximum(seen.agreement, 0))
         return self.budget * trust * exact * ceiling * over(exact + ceiling)
 
-    def _shorten(self, gradient: Tree, seen: Experience, metric: Metric) -> tuple[Tree, Float[Array, ""]]:
-        """A gradient that is not much longer than usual, and its usual squared length."""
-        if not metric.has_unit:
-            return gradient, seen.usual
-        bound, length = 1 + self.shock * seen.usual, metric.norm2(gradient)
-        factor = jnp.where(length > bound, jnp.sqrt(bound * over(length)), 1)
-        usual = seen.usual + self._pace(seen.estimates) * (jnp.minimum(length, bound) - seen.usual)
-        return jax.tree.map(lambda leaf: factor.astype(leaf.dtype) * leaf, gradient), usual
+
+def _counted(power: Float[Array, ""], mean: Float[Array, ""], metric: Metric) -> Float[Array, ""]:
+    """As much of a power as goes into its mean."""
+    return jnp.minimum(power, 1 + SHOCK * mean) if metric.has_unit else power
 
 
 def _pairs(random: Tree) -> tuple[Tree, Tree]:

@@ -162,7 +162,8 @@ class DemandNorms(Plain):
         return jnp.zeros_like(h)
 
     def observe(self, memory: Float[Array, " n"], dl_dh: Float[Array, " n"]) -> Float[Array, " n"]:
-        return memory + self.pace * (dl_dh**2 - memory)
+        squares = dl_dh**2
+        return jnp.where(jnp.all(jnp.isfinite(squares)), memory + self.pace * (squares - memory), memory)
 
     def ruler(self, memory: Float[Array, " n"], influence: Tree, substep: Tree, metric: Metric) -> Ruler:
         """q over its mean, since its scale is of no account, and it may be too small for a float."""

@@ -28,16 +28,26 @@ from .metrics import Kind, Mahalanobis, QuasiDiagonal
 MOST_DECAY = 1 - 1e-6
 QUIET_PRIOR, QUIET_DECAY = 2.0, 0.03  # for gradients without noise
 NOISY_DECAY = 0.1
+SHOCK = 10.0  # times the usual squared length of a gradient, and 1: longer ones are shortened
+LENGTHS = 333  # gradients in the mean of squared lengths
+
+
+class Lengths(NamedTuple):
+    """How many gradients there were, and the running mean of their squared lengths, as they were followed."""
+
+    gradients: Float[Array, ""]
+    usual: Float[Array, ""]
 
 
 class Filter(NamedTuple):
     """What a filter knows: the information J, reduced, and the prior Lambda (which is not decayed); where J does not
-    take in every gradient, how many came since it took one in.
+    take in every gradient, how many came since it took one in; where shocks are damped, what length is usual.
     """
 
     information: Tree
     prior: Float[Array, ""]
     age: Tree = ()
+    lengths: Tree = ()
 
 
 @configuration
@@ -69,7 +79,9 @@ class Kalman:
     `decay` is gamma_t, a number or a function of t, and `prior` is Lambda. What is not given follows from the noise of
     the gradient: Lambda = 2 (1 + noise) and 0.03 / sqrt t where the estimator knows the power of what is random in it
     over that of the rest, as truncated BPTT (0), RTRL (0) and `Caution` do; the number of units and 0.1 / sqrt t, the
-    paper's, where it does not. `information` is a first J, as the metric keeps it, on the scale of one group of
+    paper's, where it does not. Where Lambda is so small, a gradient of theta with g^T (J + Lambda)^-1 g above 1 + 10
+    times its running mean is shortened to that, and one too long for a float is left out: gradients through many
+    steps explode. `information` is a first J, as the metric keeps it, on the scale of one group of
     parameters. The size of the steps comes from J: there is no rate. With `every` = m, J takes in the first of each m
     gradients, with weight m, and the m steps share it: J <- (1 - gamma_t)^m J + m MatrixReduce(dy^T I dy). That moves
     less memory (docs/engines.md).
@@ -96,12 +108,14 @@ class Kalman:
         information = self.metric.zeros(params)
         if self.information is not None:
             information = replacement(self.information, information, "information")
-        usual = QUIET_PRIOR if layout.measured else layout.units
-        prior = jnp.asarray(usual if self.prior is None else self.prior, dtype)
-        return Filter(information, prior, jnp.zeros((), jnp.int32) if self.every > 1 else ())
+        zero, follows = jnp.zeros((), dtype), self.prior is None and layout.measured
+        prior = jnp.asarray(self.prior if self.prior is not None else QUIET_PRIOR if follows else layout.units, dtype)
+        age = jnp.zeros((), jnp.int32) if self.every > 1 else ()
+        return Filter(information, prior, age, Lengths(zero, zero) if follows and not layout.bounded else ())
 
     def apply(self, state: Filter, params: Tree, evidence: Evidence, t: Float[Array, ""]) -> tuple[Filter, Tree]:
-        state = self._informed(self._tempered(state, evidence), evidence, t)
+        state, evidence = self._damped(self._tempered(state, evidence), evidence)
+        state = self._informed(state, evidence, t)
         step = self.metric.solve(state.information, state.prior, evidence.gradient)
         return state, jax.tree.map(jnp.subtract, params, step)
 
@@ -112,6 +126,24 @@ class Kalman:
         if self.prior is not None or evidence.noise is None:
             return state
         return state._replace(prior=jnp.asarray(QUIET_PRIOR * (1 + evidence.noise), state.prior.dtype))
+
+    def _damped(self, state: Filter, evidence: Evidence) -> tuple[Filter, Evidence]:
+        """A gradient that is not much longer than usual."""
+        if not isinstance(state.lengths, Lengths):
+            return state, evidence
+        gradients, usual = state.lengths
+        length = self.metric_of(state).norm2(evidence.gradient).astype(usual.dtype)
+        some, bound = (length > 0) & jnp.isfinite(length), 1 + SHOCK * usual
+        factor = jnp.where(length > bound, jnp.sqrt(bound / jnp.where(some, length, 1)), 1)
+        following = usual + jnp.maximum(1 / (gradients + 1), 1 / LENGTHS) * (jnp.minimum(length, bound) - usual)
+        lengths = Lengths(gradients + 1, following)
+        lengths = jax.tree.map(lambda new, old: jnp.where(some, new, old), lengths, state.lengths)
+
+        def shorten(tree: Tree) -> Tree:
+            return jax.tree.map(lambda leaf: jnp.where(some, factor.astype(leaf.dtype) * leaf, 0), tree)
+
+        single = None if evidence.single is None else shorten(evidence.single)
+        return state._replace(lengths=lengths), evidence._replace(gradient=shorten(evidence.gradient), single=single)
 
     def _informed(self, state: Filter, evidence: Evidence, t: Float[Array, ""]) -> Filter:
         """J with the gradient taken in, where its turn has come."""

@@ -13,7 +13,7 @@ from nobacktrack.updates.metrics import Diagonal, Euclidean, Mahalanobis
 
 EXACT, W = jnp.array([1.0, 2.0]), jnp.array([[1.0, 0.0], [0.0, 3.0]])
 PARTS = Parts(EXACT, jnp.array([2.0, -1.0]), W)  # r = (2, 0), (0, -3), their mean (1, -1.5)
-LIKELY = PARTS._replace(w=jnp.array([[1.0, 0.0], [-2.0, 3.0]]))  # r = (2, 0), (2, -3), their mean (2, -1.5)
+LIKELY = Parts(EXACT / 10, jnp.array([0.2, -0.1]), jnp.array([[1.0, 0.0], [-2.0, 3.0]]))  # r = (.2, 0), (.2, -.3)
 DOUBTFUL = Mahalanobis(Diagonal(), (jnp.array([3.0, 0.0]),), jnp.array(1.0))  # C = diag(1/4, 1)
 
 
@@ -43,25 +43,20 @@ def test_caution_allows_a_power_of_its_own_to_the_random_part(metric):
     def dot(a, b):
         return np.sum(c * np.array(a) * np.array(b))
 
-    exact, power = dot(EXACT, EXACT), dot([2, -1.5], [2, -1.5])
-    agreement = dot([2, 0], [2, -3]) / np.sqrt(dot([2, 0], [2, 0]) * dot([2, -3], [2, -3]))
+    exact, power, signal = dot([0.1, 0.2], [0.1, 0.2]), dot([0.2, -0.15], [0.2, -0.15]), dot([0.2, 0], [0.2, -0.3])
+    agreement = signal / np.sqrt(dot([0.2, 0], [0.2, 0]) * dot([0.2, -0.3], [0.2, -0.3]))
     ceiling = exact / 10 if isinstance(metric, Euclidean) else 0.25
     budget = 0.01  # little enough for s to stay below 1
     allowed = budget * np.exp(12 * agreement) * exact * ceiling / (exact + ceiling)
     share = np.sqrt(allowed / power)
     assert 0 < share < 1
-    gradient = EXACT + share * np.array([2, -1.5])
-    length = dot(gradient, gradient)
-    if not isinstance(metric, Euclidean):  # the first one is longer than nothing and 1
-        assert length > 1
-        gradient = gradient / np.sqrt(length)
     belief = nbt.Caution(budget=budget)
     memory, found = followed(belief, LIKELY, metric)
     np.testing.assert_allclose(memory.agreement, agreement, rtol=1e-12)
     np.testing.assert_allclose(belief.factor(memory), share, rtol=1e-12)
-    np.testing.assert_allclose(memory.signal_power, dot([2, 0], [2, -3]), rtol=1e-12)
-    np.testing.assert_allclose(belief.noise(memory), share**2 * (power - memory.signal_power) / exact, rtol=1e-12)
-    np.testing.assert_allclose(found, gradient, rtol=1e-12)
+    np.testing.assert_allclose(memory.signal_power, signal, rtol=1e-12)
+    np.testing.assert_allclose(belief.noise(memory), share**2 * (power - signal) / exact, rtol=1e-12)
+    np.testing.assert_allclose(found, [0.1 + share * 0.2, 0.2 - share * 0.15], rtol=1e-12)
 
 
 def test_one_copy_agrees_with_nobody():
@@ -90,16 +85,18 @@ def test_what_copies_agree_on_is_believed_and_what_they_do_not_is_not(sign):
     np.testing.assert_allclose(memory.signal_power, 5 * (5 * sign + 1) * 5.0, rtol=1e-12)  # |g|^2 = 5
 
 
-def test_a_shock_is_shortened_and_what_is_usual_is_not():
-    belief, quiet = nbt.Caution(), Parts(EXACT, jnp.zeros(2), W)
-    memory, gradient = followed(belief, quiet, DOUBTFUL, 300)
-    np.testing.assert_allclose(gradient, EXACT, rtol=1e-12)
-    usual = float(DOUBTFUL.norm2(EXACT))
-    np.testing.assert_allclose(memory.usual, usual, rtol=0.05)
-    _, shortened = belief.weigh(memory, quiet._replace(exact=1e4 * EXACT), DOUBTFUL)
-    np.testing.assert_allclose(DOUBTFUL.norm2(shortened), 1 + 10 * memory.usual, rtol=1e-12)
-    _, plain = belief.weigh(memory, quiet._replace(exact=1e4 * EXACT), Euclidean())
-    np.testing.assert_allclose(plain, 1e4 * EXACT, rtol=1e-12)
+def test_an_explosion_counts_for_ten_times_what_is_usual_and_one_beyond_floats_for_nothing():
+    belief, parts = nbt.Caution(), Parts(EXACT / 100, jnp.array([2e-2, 1e-2]), W)
+    memory, _ = followed(belief, parts, DOUBTFUL, 300)
+    usual, noise = float(memory.exact_power), float(memory.random_power)
+    np.testing.assert_allclose(usual, float(DOUBTFUL.norm2(EXACT / 100)), rtol=1e-12)
+    seen, _ = belief.weigh(memory, Parts(1e9 * EXACT, jnp.array([1e9, 1e9]), W), DOUBTFUL)
+    np.testing.assert_allclose(seen.exact_power, usual + (1 + 9 * usual) / 301, rtol=1e-9)
+    np.testing.assert_allclose(seen.random_power, noise + (1 + 9 * noise) / 301, rtol=1e-9)
+    assert float(belief.factor(seen)) > 0.1
+    for beyond in (1e200, jnp.inf, jnp.nan):
+        seen, _ = belief.weigh(memory, parts._replace(exact=beyond * EXACT), DOUBTFUL)
+        assert checks.same_bits(seen, memory)
 
 
 def test_blocks_without_targets_say_nothing():

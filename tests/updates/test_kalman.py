@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nobacktrack as nbt
+from nobacktrack import checks
 
 STREAM = nbt.streams.anbn(1, 5, length=60, seed=0)
 
@@ -122,6 +123,77 @@ def test_a_state_of_another_prior_gets_the_one_that_follows(engine):
     other = state.update._replace(theta=state.update.theta._replace(prior=jnp.float32(50)))
     after, _ = learner.run(state._replace(update=other), nbt.streams.anbn(1, 8, length=50, seed=0), engine=engine)
     assert float(after.update.theta.prior) == 2
+
+
+def evidence_of(gradient):
+    return nbt.protocol.Evidence(gradient, lambda _: gradient, lambda: (), noise=0.0)
+
+
+def test_a_shock_is_damped_and_what_is_usual_is_not():
+    update, layout = nbt.Kalman(decay=0.5, metric=nbt.Diagonal()), nbt.protocol.Layout(False, 3, True)
+    params, usual = jnp.zeros(3), jnp.array([0.1, 0.2, 0.3])
+    state = before = update.init(params, layout)
+    for t in range(50):
+        before = state
+        state, moved = update.apply(state, params, evidence_of(usual), jnp.asarray(float(t + 1)))
+        np.testing.assert_allclose(moved, -update.metric_of(state).raised(usual), rtol=1e-12)
+    lengths, metric = state.lengths, update.metric_of(state)
+    assert 0 < float(lengths.usual) < 0.1
+    np.testing.assert_allclose(lengths.gradients, 50)
+    np.testing.assert_allclose(
+        lengths.usual,
+        before.lengths.usual + (update.metric_of(before).norm2(usual) - before.lengths.usual) / 50,
+        rtol=1e-12,
+    )
+    shock, bound = 1e4 * usual, 1 + 10 * lengths.usual
+    shortened = shock * jnp.sqrt(bound / metric.norm2(shock))
+    following, moved = update.apply(state, params, evidence_of(shock), jnp.asarray(51.0))
+    np.testing.assert_allclose(moved, -update.metric_of(following).raised(shortened), rtol=1e-12)
+    np.testing.assert_allclose(following.information[0], 0.5 * state.information[0] + shortened**2, rtol=1e-12)
+    np.testing.assert_allclose(following.lengths.usual, lengths.usual + (bound - lengths.usual) / 51, rtol=1e-12)
+    for beyond in (1e200, jnp.inf, jnp.nan):
+        following, moved = update.apply(state, params, evidence_of(beyond * usual), jnp.asarray(51.0))
+        np.testing.assert_array_equal(moved, params)
+        assert following.lengths == lengths
+
+
+def test_shocks_are_damped_where_lambda_follows_from_the_noise_and_in_theta_alone():
+    def lengths(estimator, update):
+        moves = nbt.Learner(nbt.RNN(units=3, symbols=3), estimator, update).init(0).update
+        return [len(moves.theta.lengths), len(moves.phi.lengths)]
+
+    assert lengths(nbt.TruncatedBPTT(), nbt.Kalman()) == [2, 0]
+    assert lengths(nbt.BlockNoBackTrack(), nbt.Kalman()) == [2, 0]
+    assert lengths(nbt.TruncatedBPTT(), nbt.Kalman(prior=2)) == [0, 0]
+    assert lengths(nbt.NoBackTrack(), nbt.Kalman()) == [0, 0]
+
+
+@pytest.mark.parametrize("estimator", [nbt.TruncatedBPTT(depth=5), nbt.RTRL(), nbt.BlockNoBackTrack(depth=10, every=5)])
+def test_engines_damp_alike(estimator):
+    learner = nbt.Learner(nbt.LSTM(units=4, symbols=3), estimator, nbt.Kalman())
+    start, ends = learner.init(0, dtype=jnp.float64), []
+    phi = 100 * jax.random.normal(jax.random.key(0), start.params.phi.shape, jnp.float64)
+    wild = start._replace(params=start.params._replace(phi=phi))
+    for engine in ("jax", "fused"):
+        ends.append(learner.run(wild, nbt.streams.anbn(1, 8, length=200, seed=0), engine=engine)[0])
+    plain = nbt.Learner(learner.system, estimator, nbt.Kalman(prior=2, decay=nbt.inverse_sqrt(0.03)))
+    other, _ = plain.run(plain.adopt(wild), nbt.streams.anbn(1, 8, length=200, seed=0))
+    assert float(jnp.abs(other.params.theta - ends[0].params.theta).max()) > 0.1, "nothing was damped"
+    assert float(ends[0].update.theta.lengths.usual) > 0
+    assert checks.expect_close(ends[0].update.theta, ends[1].update.theta, 1e-9, "the filter") <= 1e-9
+
+
+@pytest.mark.parametrize("engine", ["jax", "fused"])
+def test_a_gradient_beyond_floats_is_left_out(engine):
+    """A linear unit that doubles what it was, 240 times: its derivative overflows single precision."""
+    learner = nbt.Learner(nbt.RNN(units=2, symbols=3, activation="tanh"), nbt.BlockNoBackTrack(depth=240), nbt.Kalman())
+    state = learner.init(0)
+    theta = jnp.zeros_like(state.params.theta).at[:, 0, 1:3].set(2 * jnp.eye(2, dtype=jnp.float32))
+    phi = jnp.ones_like(state.params.phi).at[0].set(-1)
+    state = state._replace(params=state.params._replace(theta=theta, phi=phi), h=jnp.zeros(2, jnp.float32))
+    after, info = learner.run(state, nbt.streams.anbn(1, 8, length=600, seed=0), engine=engine)
+    assert np.isfinite(after.params.theta).all()
+    assert np.isfinite(info.bits).all()
 
 
 def test_prior_is_the_number_of_units_where_it_is_not():

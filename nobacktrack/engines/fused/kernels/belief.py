@@ -25,10 +25,7 @@ def believe(s: Any, m: Any, exact: Any) -> None:
         factor = weigh(s, m, exact)
     for k in range(share.size):
         add_multiple(exact, factor * (share[k] / share.dtype.type(share.size)), slab(m, TAIL.w, k), ONE)
-    factor = ONE + ZERO * settings[Setting.SHARE]
-    if s.belief == Belief.CAUTION:
-        factor = shorten(s, m, exact)
-    add_multiple(gradient, factor, exact, ONE)
+    add_multiple(gradient, ONE, exact, ONE)
 
 
 @kernel
@@ -58,17 +55,27 @@ def remember(s: Any, m: Any, exact: Any) -> None:
     one = ONE + ZERO * share[0]
     powers = products(s, m, s.theta_metric, exact, mean, one, one)
     seen[Seen.POWER] = powers[2]
-    if powers[0] + powers[2] == ZERO:  # a block without targets says nothing
+    if powers[0] + powers[2] == ZERO or not math.isfinite(powers[0] + powers[2]):
         return
     seen[Seen.ESTIMATES] += ONE
     pace = max(ONE / seen[Seen.ESTIMATES], ONE / settings[Setting.MEMORY])
+    counted = count(s, m, powers[2], Seen.RANDOM_POWER)
+    smaller = math.sqrt(counted / powers[2]) if powers[2] > counted else one
     for k in range(share.size):
-        add_multiple(slab(m, TAIL.mean_random, k), pace * share[k], slab(m, TAIL.w, k), ONE - pace)
-    seen[Seen.EXACT_POWER] += pace * (powers[0] - seen[Seen.EXACT_POWER])
-    seen[Seen.RANDOM_POWER] += pace * (powers[2] - seen[Seen.RANDOM_POWER])
-    seen[Seen.SIGNAL_POWER] += pace * (signal(s, m) - seen[Seen.SIGNAL_POWER])
+        add_multiple(slab(m, TAIL.mean_random, k), pace * smaller * share[k], slab(m, TAIL.w, k), ONE - pace)
+    seen[Seen.EXACT_POWER] += pace * (count(s, m, powers[0], Seen.EXACT_POWER) - seen[Seen.EXACT_POWER])
+    seen[Seen.RANDOM_POWER] += pace * (counted - seen[Seen.RANDOM_POWER])
+    seen[Seen.SIGNAL_POWER] += pace * (smaller * smaller * signal(s, m) - seen[Seen.SIGNAL_POWER])
     some = seen[Seen.RANDOM_POWER] > settings[Setting.NOTHING] * seen[Seen.EXACT_POWER]
     seen[Seen.AGREEMENT] += pace * ((agreement(s, m) if some else ZERO * one) - seen[Seen.AGREEMENT])
+
+
+@kernel
+def count(s: Any, m: Any, power: Any, mean: Any) -> Any:
+    """As much of a power as goes into its mean."""
+    if s.theta_metric == Metric.EUCLIDEAN:
+        return power
+    return min(power, ONE + vector(m, TAIL.settings)[Setting.SHOCK] * vector(m, TAIL.seen)[mean])
 
 
 @kernel
@@ -91,22 +98,6 @@ def agreement(s: Any, m: Any) -> Any:
     for pair in range(pairs):
         total += cosine(s, m, slab(m, TAIL.mean_random, 2 * pair), slab(m, TAIL.mean_random, 2 * pair + 1))
     return total / vector(m, TAIL.share).dtype.type(max(pairs, 1))
-
-
-@kernel
-def shorten(s: Any, m: Any, gradient: Any) -> Any:
-    """The factor that brings a gradient to a squared length of 1 + shock x the usual one, where it is longer."""
-    seen, settings = vector(m, TAIL.seen), vector(m, TAIL.settings)
-    one = ONE + ZERO * seen[Seen.ESTIMATES]
-    if s.theta_metric == Metric.EUCLIDEAN:
-        return one
-    length = products(s, m, s.theta_metric, gradient, gradient, one, one)[0]
-    if length == ZERO:
-        return one
-    bound = one + settings[Setting.SHOCK] * seen[Seen.USUAL]
-    pace = max(ONE / seen[Seen.ESTIMATES], ONE / settings[Setting.MEMORY])
-    seen[Seen.USUAL] += pace * (min(length, bound) - seen[Seen.USUAL])
-    return math.sqrt(bound / length) if length > bound else one
 
 
 @kernel

@@ -98,6 +98,25 @@ def norms_of(s: Any, m: Any, metric: Any, a: Any, b: Any, tiny: Any) -> Any:
 
 
 @kernel
+def damp(s: Any, m: Any, gradient: Any) -> None:
+    """A gradient of theta that is not much longer than usual: `Kalman`, compiled."""
+    shock, lengths = vector(m, PIECE.shock), vector(m, PIECE.lengths)
+    if shock[0] == ZERO:
+        return
+    one = ONE + ZERO * shock[0]
+    length, bound = products(s, m, s.theta_metric, gradient, gradient, one, one)[0], one + shock[0] * lengths[1]
+    if length == ZERO:
+        return
+    if not math.isfinite(length):
+        clear(gradient)
+        return
+    lengths[0] += ONE
+    lengths[1] += max(ONE / lengths[0], ONE / shock[1]) * (min(length, bound) - lengths[1])
+    if length > bound:
+        copy_multiple(gradient, math.sqrt(bound / length), gradient)
+
+
+@kernel
 def largest(a: Any) -> Any:
     """The largest entry of a form."""
     found = ZERO * a[0, 0]
@@ -123,6 +142,14 @@ def add_multiple(total: Any, factor: Any, a: Any, keep: Any) -> None:
     for i in range(a.shape[0]):
         for r in range(a.shape[1]):
             total[i, r] = keep * total[i, r] + factor * a[i, r]
+
+
+@kernel
+def clear(a: Any) -> None:
+    """a <- 0, also where it is no number."""
+    for i in range(a.shape[0]):
+        for r in range(a.shape[1]):
+            a[i, r] = ZERO
 
 
 @kernel

@@ -9,6 +9,7 @@ from ....estimators.bptt import InBlocks
 from .. import SOURCES
 from ..kernels import transition
 from ..kernels.cells import compute_activity, step_cells
+from ..kernels.forms import damp
 from ..kernels.readout import score
 from ..kernels.rows import move_phi, move_theta_along
 from ..kernels.signs import tick
@@ -37,6 +38,7 @@ def observe_in_blocks(close: Any, s: Any, m: Any, symbol: Any, values: Any, pace
     add_loss(s, m)
     close(s, m)
     if m.ints[READY]:
+        damp(s, m, matrix(m, WINDOW.gradient))
         move_theta_along(s, m, matrix(m, WINDOW.gradient), pace)
         m.ints[READY] = 0
         fill(flattened(m, WINDOW.gradient), ZERO)

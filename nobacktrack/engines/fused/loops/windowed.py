@@ -10,7 +10,7 @@ import numpy as np
 from ....compiled import ONE, ZERO, entry, fill, inlined, kernel
 from ....estimators import BlockNoBackTrack
 from ....estimators.windowed import rounding
-from ....influence.belief import NOTHING, SPIKE, TIMID, TRUST, Caution, Share, Truncated, Unbiased
+from ....influence.belief import NOTHING, SHOCK, SPIKE, TIMID, TRUST, Caution, Share, Truncated, Unbiased
 from ....influence.norms import LEAST_WORTH, DemandNorms, EuclideanNorms, MetricNorms, Unscaled
 from .. import SOURCES
 from ..codes import Belief, Norms
@@ -96,9 +96,13 @@ def demand(s: Any, m: Any) -> None:
     q, co_state, memory = vector(m, TAIL.q_state), vector(m, TAIL.co_state), vector(m, TAIL.demand)
     fill(q, ONE)
     if s.norms == Norms.DEMAND:
-        pace, mean = vector(m, TAIL.settings)[Setting.PACE], ZERO * q[0]
+        pace, mean, square = vector(m, TAIL.settings)[Setting.PACE], ZERO * q[0], ZERO * q[0]
         for i in range(q.size):
-            memory[i] += pace * (co_state[i] * co_state[i] - memory[i])
+            square += co_state[i] * co_state[i]
+        if not math.isfinite(square):
+            pace = ZERO
+        for i in range(q.size):
+            memory[i] += pace * (co_state[i] * co_state[i] - memory[i]) if pace > ZERO else ZERO
             mean += memory[i] / q.dtype.type(q.size)
         if mean > vector(m, TAIL.settings)[Setting.LEAST]:
             for i in range(q.size):
@@ -219,7 +223,7 @@ def pack(tail: Any, estimator: BlockNoBackTrack, store: Store) -> None:
     own.v[:], own.signs[:] = tail.v, np.asarray(tail.signs).ravel()
     own.w[:] = packing.forms(tail.w)
     own.own[:] = packing.forms(tail.own)
-    own.settings[Setting.TRUST : Setting.ROUNDING] = TRUST, TIMID, SPIKE, NOTHING, LEAST_WORTH
+    own.settings[Setting.SHOCK : Setting.ROUNDING] = SHOCK, TRUST, TIMID, SPIKE, NOTHING, LEAST_WORTH
     own.settings[Setting.ROUNDING] = rounding(own.settings.dtype)
     tiny = np.finfo(own.settings.dtype).tiny
     own.settings[[Setting.LEAST, Setting.TINY]] = tiny, tiny**0.8
@@ -228,7 +232,7 @@ def pack(tail: Any, estimator: BlockNoBackTrack, store: Store) -> None:
     if isinstance(belief, Share):
         own.settings[Setting.SHARE] = belief.share
     if isinstance(belief, Caution):
-        own.settings[Setting.BUDGET : Setting.TRUST] = belief.budget, belief.ceiling, belief.shock, belief.memory
+        own.settings[Setting.BUDGET : Setting.SHOCK] = belief.budget, belief.ceiling, belief.memory
         own.seen[: Seen.POWER] = [getattr(tail.belief, number.name.lower()) for number in list(Seen)[: Seen.POWER]]
         own.mean_random[:] = packing.forms(tail.belief.random)
     store.ints[RING + 2 * store.sizes.depth] = tail.age

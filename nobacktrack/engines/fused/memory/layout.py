@@ -106,6 +106,8 @@ class Pieces(NamedTuple):
     phi_mii: np.ndarray = of_state(lambda s: _diagonal(s.phi_metric, 1 + s.units, s.answers))
     priors: np.ndarray = of_state(lambda s: (2,))  # of theta, of phi
     free_priors: np.ndarray = beside(lambda s: (2,))  # what they are without noise, or 0 where they were given
+    lengths: np.ndarray = of_state(lambda s: (2,))  # how many gradients of theta there were, their usual square
+    shock: np.ndarray = beside(lambda s: (2,))  # how much longer one may be, or 0; how many are in the mean
     h: np.ndarray = of_state(lambda s: (s.components, s.units))
     h0: np.ndarray = of_state(lambda s: (s.components, s.units))
     alpha: np.ndarray = of_state(lambda s: (s.units,))

@@ -11,7 +11,7 @@ import numpy as np
 from ....learner import Learner
 from ....protocol import State
 from ....updates import Kalman
-from ....updates.kalman import QUIET_PRIOR
+from ....updates.kalman import LENGTHS, QUIET_PRIOR, SHOCK, Lengths
 from ....updates.metrics import Arrow
 from .layout import Pieces, Sizes
 from .views import Count
@@ -39,6 +39,8 @@ def pack(state: State, learner: Learner, store: Store) -> None:
     phi = _real(sizes, z.phi_m0i), _real(sizes, z.phi_mii)
     ints[Count.PHI_AGE] = _pack_filter(moves.phi, *phi, z.priors[1:])
     z.free_priors[:] = [_free_prior(update) for update in (learner.updates.theta, learner.updates.phi)]
+    if isinstance(getattr(moves.theta, "lengths", ()), Lengths):
+        z.lengths[:], z.shock[:] = moves.theta.lengths, (SHOCK, LENGTHS)
     noise = learner.noise(state.influence)
     if isinstance(noise, float):  # the same at every step
         z.priors[:] = np.where(z.free_priors > 0, z.free_priors * (1 + noise), z.priors)
@@ -80,7 +82,7 @@ def unpack(like: State, influence: Any, clock: np.ndarray, store: Store) -> Stat
         h=z.h.reshape(-1),
         influence=influence,
         update=like.update._replace(
-            theta=_unpack_filter(like.update.theta, *theta, z.priors[0], ints[Count.THETA_AGE]),
+            theta=_unpack_filter(like.update.theta, *theta, z.priors[0], ints[Count.THETA_AGE], z.lengths),
             phi=_unpack_filter(like.update.phi, *phi, z.priors[1], ints[Count.PHI_AGE]),
         ),
         t=clock[2:],
@@ -88,9 +90,11 @@ def unpack(like: State, influence: Any, clock: np.ndarray, store: Store) -> Stat
     return jax.tree.map(lambda new, old: old if new is old else jnp.array(new, old.dtype), following, like)
 
 
-def _unpack_filter(like: Any, m0i: np.ndarray, mii: np.ndarray, prior: Any, age: Any) -> Any:
+def _unpack_filter(like: Any, m0i: np.ndarray, mii: np.ndarray, prior: Any, age: Any, lengths: Any = ()) -> Any:
     if not like:
         return like
+    if isinstance(like.lengths, Lengths):
+        like = like._replace(lengths=Lengths(*lengths))
     (j,), like = like.information, like._replace(prior=prior)
     if not isinstance(like.age, tuple):
         like = like._replace(age=age)

@@ -34,9 +34,8 @@ class Seen(IntEnum):
     RANDOM_POWER = 2
     SIGNAL_POWER = 3
     AGREEMENT = 4
-    USUAL = 5
-    SHARE = 6
-    POWER = 7
+    SHARE = 5
+    POWER = 6
 
 
 class Setting(IntEnum):
@@ -46,8 +45,8 @@ class Setting(IntEnum):
     SHARE = 1
     BUDGET = 2
     CEILING = 3
-    SHOCK = 4
-    MEMORY = 5
+    MEMORY = 4
+    SHOCK = 5
     TRUST = 6
     TIMID = 7
     SPIKE = 8
