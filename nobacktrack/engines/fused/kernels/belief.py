@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ....compiled import ONE, ZERO, kernel
+from ....compiled import ONE, ZERO, is_finite, kernel
 from ..codes import Belief, Metric
 from ..memory.layout import PIECE
 from ..memory.views import matrix, slab, vector
@@ -54,8 +54,8 @@ def remember(s: Any, m: Any, exact: Any) -> None:
         add_multiple(mean, share[k] / terms, slab(m, TAIL.w, k), ONE)
     one = ONE + ZERO * share[0]
     powers = products(s, m, s.theta_metric, exact, mean, one, one)
-    seen[Seen.POWER] = powers[2]
-    if powers[0] + powers[2] == ZERO or not math.isfinite(powers[0] + powers[2]):
+    seen[Seen.POWER] = powers[2] if is_finite(powers[2]) else ZERO
+    if powers[0] + powers[2] == ZERO or not is_finite(powers[0] + powers[2]):
         return
     seen[Seen.ESTIMATES] += ONE
     pace = max(ONE / seen[Seen.ESTIMATES], ONE / settings[Setting.MEMORY])

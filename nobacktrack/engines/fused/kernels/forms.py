@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....compiled import ONE, ZERO, inlined, kernel
+from ....compiled import ONE, ZERO, inlined, is_finite, kernel
 from ..codes import Metric
 from ..memory.layout import BLOCK, PIECE
 from ..memory.views import matrix, vector
@@ -107,7 +107,7 @@ def damp(s: Any, m: Any, gradient: Any) -> None:
     length, bound = products(s, m, s.theta_metric, gradient, gradient, one, one)[0], one + shock[0] * lengths[1]
     if length == ZERO:
         return
-    if not math.isfinite(length):
+    if not is_finite(length):
         clear(gradient)
         return
     lengths[0] += ONE

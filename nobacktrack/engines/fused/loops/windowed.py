@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ....compiled import ONE, ZERO, entry, fill, inlined, kernel
+from ....compiled import ONE, ZERO, entry, fill, inlined, is_finite, kernel
 from ....estimators import BlockNoBackTrack
 from ....estimators.windowed import rounding
 from ....influence.belief import NOTHING, SHOCK, SPIKE, TIMID, TRUST, Caution, Share, Truncated, Unbiased
@@ -99,7 +99,7 @@ def demand(s: Any, m: Any) -> None:
         pace, mean, square = vector(m, TAIL.settings)[Setting.PACE], ZERO * q[0], ZERO * q[0]
         for i in range(q.size):
             square += co_state[i] * co_state[i]
-        if not math.isfinite(square):
+        if not is_finite(square):
             pace = ZERO
         for i in range(q.size):
             memory[i] += pace * (co_state[i] * co_state[i] - memory[i]) if pace > ZERO else ZERO
