@@ -17,6 +17,8 @@ from ..systems.substeps import SingleCell
 Blocks = Float[Array, "components units gates fan"]
 Retention = Float[Array, "components components units"]
 
+STEADY = 0.99  # of itself, a unit may keep in the long run
+
 
 class Step(NamedTuple):
     """The transition of a cell: its one sub-step, f linearised there, and its rows."""
@@ -54,6 +56,25 @@ def pull_blocks(blocks: Blocks, substep: SingleCell, dl_dh: Float[Array, " n"]) 
 def carry_on(blocks: Blocks, retention: Retention, rows: CellRows) -> Blocks:
     """Z <- D Z + df/dtheta, unit by unit."""
     return jnp.stack([weigh_blocks(row, blocks) for row in retention]) + rows.blocks()
+
+
+def steady(retention: Retention) -> Retention:
+    """D, of each unit that would grow without end by itself as much as makes it forget slowly: a unit can be unstable
+    where the network, whose other units hold it, is not.
+    """
+    return (STEADY / jnp.maximum(_radius(retention), STEADY))[None, None] * retention
+
+
+def _radius(retention: Retention) -> Float[Array, " units"]:
+    """The largest |eigenvalue| of each unit's D, or a bound of it where a unit has more than two components."""
+    if len(retention) == 1:
+        return jnp.abs(retention[0, 0])
+    if len(retention) > 2:
+        return jnp.sqrt(jnp.sum(retention**2, axis=(0, 1)))
+    half = (retention[0, 0] + retention[1, 1]) / 2
+    determinant = retention[0, 0] * retention[1, 1] - retention[0, 1] * retention[1, 0]
+    apart = half**2 - determinant
+    return jnp.where(apart >= 0, jnp.abs(half) + jnp.sqrt(jnp.maximum(apart, 0)), jnp.sqrt(jnp.abs(determinant)))
 
 
 def weigh_blocks(weights: Float[Array, "terms units"], blocks: Float[Array, "terms units gates fan"]) -> Array:

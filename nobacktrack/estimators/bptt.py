@@ -228,9 +228,6 @@ class SlidingBPTT:
         """dl_t/dtheta through the last transitions."""
         return influence, backtrack(system, influence.with_loss(dl_dh), params)[1], True
 
-    def noise(self, influence: Any) -> float:
-        return 0.0
-
     def draw(self, system: AnySystem, h: Tree, key: Array, t: Array) -> tuple[()]:
         return ()
 

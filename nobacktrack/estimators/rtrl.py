@@ -30,9 +30,6 @@ class RTRL:
         """dl/dtheta = dl/dh G [NBT, eq. 6]."""
         return influence, jax.tree.map(lambda g: jnp.tensordot(dl_dh.astype(g.dtype), g, axes=1), influence), True
 
-    def noise(self, influence: Any) -> float:
-        return 0.0
-
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[()]:
         return ()
 

@@ -27,9 +27,6 @@ class UnitBlocks:
         """dl/dtheta = sum_u H_u Z_u."""
         return influence, pull_blocks(influence, system.substeps[0], dl_dh), True
 
-    def noise(self, influence: Any) -> float:
-        return 0.0
-
     def draw(self, system: Any, h: Tree, key: Array, t: Array) -> tuple[()]:
         return ()
 

@@ -16,7 +16,7 @@ from ..influence.belief import Belief, Caution, Parts, each, inner
 from ..influence.norms import DemandNorms, EuclideanNorms, MetricNorms, Norms, Ruler, Unscaled
 from ..protocol import AnySystem, Metric, Params, Point, Tree, flat
 from ..registry import register
-from .blocks import Blocks, carry_on, has_blocks, no_blocks, pull_blocks, step_of
+from .blocks import Blocks, Retention, carry_on, has_blocks, no_blocks, pull_blocks, steady, step_of, weigh_blocks
 from .bptt import InBlocks, Window, backtrack, empty, pull_back, push_through
 
 USUAL_BLOCK = 15
@@ -44,10 +44,11 @@ class BlockNoBackTrack(InBlocks):
     did to itself before, Z, and K random outer products for the rest, at its beginning:
     dl/dtheta = (dl/dtheta, h_s held) + lambda Z + s (1/K) sum_k (lambda v_k) w_k, lambda = dl/dh_s.
 
-    When theta moves, the oldest steps leave the window, h_{s'} = F(theta, h_s), and Z goes on unit by unit, to Z'.
-    What that leaves out, R = F_theta + F_h Z - Z', is merged with signs nu_k: v_k <- rho F_h v_k + rho' D nu_k,
-    w_k <- w_k / rho + nu_k^T D^-1 R / rho', so that noise comes in once a block, for what is older than the window
-    and went from unit to unit. Z is kept for recurrent cells, alone and of one layer; elsewhere it is zero.
+    When theta moves, the oldest steps leave the window, h_{s'} = F(theta, h_s), and Z goes on unit by unit, to Z';
+    what would grow without end there is held. What that leaves out, R = F_theta + F_h Z - Z', is merged with signs
+    nu_k: v_k <- rho F_h v_k + rho' D nu_k, w_k <- w_k / rho + nu_k^T D^-1 R / rho', so that noise comes in once a
+    block, for what is older than the window and went from unit to unit. Z is kept for recurrent cells, alone and of
+    one layer; elsewhere it is zero.
 
     Unbiased with `belief=Unbiased()` where `every` = `depth` (all of a window has one theta); for less, derivatives of
     past steps are taken at the theta of now, a bias of the order of the rate, as in `SlidingBPTT`. Any other belief is
@@ -173,13 +174,21 @@ def _pull_own(system: Any, own: Tree, co_state: Array) -> Any:
 
 
 def _carry_own(system: AnySystem, window: Window, params: Params, own: Tree, leaving: Array) -> Tree:
-    """Z <- D Z + df/dtheta, unit by unit, through the oldest transitions; none goes on into a new episode."""
+    """Z <- D Z + df/dtheta, unit by unit, through the oldest transitions, with a D that does not grow; none goes on
+    into a new episode.
+    """
     if not has_blocks(system):
         return own
 
-    def on(step: Array, own: Blocks) -> Blocks:
+    def on(step: Array, carried: tuple[Blocks, Retention]) -> tuple[Blocks, Retention]:
         h, x, _, begins = window.at(window.held - 1 - step)
         _, following, rows = step_of(system, Point(params, h, x), "BlockNoBackTrack")
-        return carry_on(jnp.where(begins, 0, own), following.loops().own, rows)
+        newer, kept = jax.tree.map(lambda leaf: jnp.where(begins, 0, leaf), carried)
+        retention = following.loops().own.astype(kept.dtype)
+        return carry_on(newer, retention, rows), jnp.einsum("ijn,jkn->ikn", retention, kept)
 
-    return jax.lax.fori_loop(0, leaving, on, own)
+    components, units = own.shape[:2]
+    itself = jnp.broadcast_to(jnp.eye(components, dtype=own.dtype)[:, :, None], (components, components, units))
+    newer, kept = jax.lax.fori_loop(0, leaving, on, (jnp.zeros_like(own), itself))
+    carried = jnp.stack([weigh_blocks(row, own) for row in steady(kept)]) + newer
+    return jnp.where(leaving > 0, carried, own)

@@ -78,7 +78,7 @@ class Kalman:
 
     `decay` is gamma_t, a number or a function of t, and `prior` is Lambda. What is not given follows from the noise of
     the gradient: Lambda = 2 (1 + noise) and 0.03 / sqrt t where the estimator knows the power of what is random in it
-    over that of the rest, as truncated BPTT (0), RTRL (0) and `Caution` do; the number of units and 0.1 / sqrt t, the
+    over that of the rest, as truncated BPTT (0) and `Caution` do; the number of units and 0.1 / sqrt t, the
     paper's, where it does not. Where Lambda is so small, a gradient of theta with g^T (J + Lambda)^-1 g above 1 + 10
     times its running mean is shortened to that, and one too long for a float is left out: gradients through many
     steps explode. `information` is a first J, as the metric keeps it, on the scale of one group of

@@ -10,6 +10,7 @@ import nobacktrack as nbt
 from nobacktrack import checks
 from nobacktrack.checks.estimators import stacked
 from nobacktrack.estimators import windowed
+from nobacktrack.estimators.blocks import STEADY, steady
 from nobacktrack.influence.belief import Parts
 from nobacktrack.protocol import Point, flat
 
@@ -196,6 +197,32 @@ def test_any_influence_of_units_on_themselves_will_do_as_long_as_what_it_leaves_
     assert bias(learner, state, 6, 2) <= EXACT
     monkeypatch.setattr(windowed, "Parts", lambda exact, along, w, own: Parts(exact, along, w))  # merged, and not read
     assert bias(learner, state, 6, 2) > 1e-5
+
+
+@pytest.mark.parametrize("components", [1, 2, 3])
+def test_a_unit_that_would_grow_by_itself_is_held_and_others_are_not(components):
+    given = np.random.default_rng(0).normal(size=(components, components, 200)) / components
+    held = np.asarray(steady(jnp.asarray(given)))
+    before, after = (np.abs(np.linalg.eigvals(d.transpose(2, 0, 1))).max(axis=1) for d in (given, held))
+    assert after.max() <= STEADY + 1e-12
+    small = np.sqrt((given**2).sum(axis=(0, 1))) < STEADY if components > 2 else before < STEADY
+    assert 0 < small.sum() < 200
+    np.testing.assert_array_equal(held[..., small], given[..., small])
+    np.testing.assert_allclose(held / given, (held / given)[:1, :1] * np.ones_like(given), rtol=1e-12)
+
+
+@pytest.mark.parametrize("system", [nbt.RNN(2, 3, activation="tanh"), nbt.LSTM(2, 3)], ids=str)
+def test_engines_hold_units_alike(system):
+    """Units at rest that multiply each deviation; without a bound Z would grow without end."""
+    learner = nbt.Learner(system, nbt.BlockNoBackTrack(depth=3, belief=nbt.Unbiased()), nbt.SGD(0.0))
+    state, ends = learner.init(0, dtype=jnp.float64), []
+    theta = jnp.zeros_like(state.params.theta).at[:, :, 1:3].set(8 * jnp.eye(2)[:, None])
+    for engine in ("jax", "fused"):
+        stream = np.arange(80) % 3
+        ends.append(learner.run(with_theta(state, theta), stream, engine=engine)[0].influence.own)
+    largest = float(jnp.abs(ends[0]).max())
+    assert 10 < largest < 1e4
+    assert checks.expect_close(ends[0], ends[1], 1e-11, "Z") <= 1e-11
 
 
 def test_what_is_merged_and_kept_as_well_is_biased(monkeypatch):

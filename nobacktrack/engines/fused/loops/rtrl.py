@@ -11,7 +11,6 @@ from ....estimators import RTRL
 from .. import SOURCES
 from ..kernels import transition
 from ..kernels.cells import step_cells
-from ..kernels.forms import damp
 from ..kernels.readout import score
 from ..kernels.rows import move_phi, move_theta_along
 from ..kernels.signs import tick
@@ -43,7 +42,6 @@ def observe(s: Any, m: Any, symbol: Any, values: Any, pace: Any, phi_pace: Any) 
     move_phi(s, m, phi_pace)
     dl_dh = vector(m, PIECE.dl_dh)
     pull(dl_dh, shaped(m, OWN.influence, dl_dh.size), flattened(m, OWN.gradient))
-    damp(s, m, matrix(m, OWN.gradient))
     move_theta_along(s, m, matrix(m, OWN.gradient), pace)
     m.ints[Count.OBSERVED] = 1
     return loss

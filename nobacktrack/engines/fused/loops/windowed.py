@@ -9,6 +9,7 @@ import numpy as np
 
 from ....compiled import ONE, ZERO, entry, fill, inlined, is_finite, kernel
 from ....estimators import BlockNoBackTrack
+from ....estimators.blocks import STEADY
 from ....estimators.windowed import rounding
 from ....influence.belief import NOTHING, SHOCK, SPIKE, TIMID, TRUST, Caution, Share, Truncated, Unbiased
 from ....influence.norms import LEAST_WORTH, DemandNorms, EuclideanNorms, MetricNorms, Unscaled
@@ -143,6 +144,7 @@ def pull_signs(s: Any, m: Any, leaving: Any) -> None:
             bptt.pull(s, m, slot, row(co_states, k), slab(m, TAIL.newer, k))
         for component in range(s.components):
             pull_own(s, m, slot, row(co_own, component), slab(m, TAIL.own_later, component))
+    hold_units(s, m)
     for component in range(s.components):
         for before in range(s.components):
             later = slab(m, TAIL.own_later, component)
@@ -158,6 +160,24 @@ def pull_signs(s: Any, m: Any, leaving: Any) -> None:
             copy_multiple(newer, ZERO, newer)
     for component in range(s.components):
         copy_multiple(slab(m, TAIL.own, component), ONE, slab(m, TAIL.own_later, component))
+
+
+@kernel
+def hold_units(s: Any, m: Any) -> None:
+    """D of each unit, in `co_own`, where it would grow by itself: `blocks.steady`, compiled."""
+    co_own, n, most = matrix(m, TAIL.co_own), s.units, vector(m, TAIL.settings)[Setting.STEADY]
+    for i in range(n):
+        if s.components == 1:
+            radius = abs(co_own[0, i])
+        else:
+            half = (co_own[0, i] + co_own[1, n + i]) / (ONE + ONE)
+            determinant = co_own[0, i] * co_own[1, n + i] - co_own[0, n + i] * co_own[1, i]
+            apart = half * half - determinant
+            radius = abs(half) + math.sqrt(apart) if apart >= ZERO else math.sqrt(abs(determinant))
+        if radius > most:
+            for component in range(s.components):
+                for before in range(s.components):
+                    co_own[component, before * n + i] *= most / radius
 
 
 @kernel
@@ -226,7 +246,7 @@ def pack(tail: Any, estimator: BlockNoBackTrack, store: Store) -> None:
     own.settings[Setting.SHOCK : Setting.ROUNDING] = SHOCK, TRUST, TIMID, SPIKE, NOTHING, LEAST_WORTH
     own.settings[Setting.ROUNDING] = rounding(own.settings.dtype)
     tiny = np.finfo(own.settings.dtype).tiny
-    own.settings[[Setting.LEAST, Setting.TINY]] = tiny, tiny**0.8
+    own.settings[[Setting.LEAST, Setting.TINY, Setting.STEADY]] = tiny, tiny**0.8, STEADY
     if isinstance(norms, DemandNorms):
         own.settings[Setting.PACE], own.demand[:] = norms.pace, tail.demand
     if isinstance(belief, Share):

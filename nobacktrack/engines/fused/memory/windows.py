@@ -55,6 +55,7 @@ class Setting(IntEnum):
     ROUNDING = 11
     LEAST = 12  # the smallest number that is whole
     TINY = 13
+    STEADY = 14
 
 
 class TailPieces(NamedTuple):
