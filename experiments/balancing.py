@@ -26,6 +26,9 @@ ESTIMATORS: dict[str, Any] = {
     "NoBackTrack, rank 1": nbt.NoBackTrack(),
     "NoBackTrack, rank 10": nbt.NoBackTrack(rank=10),
     "blocks, T = 60, U = 15": nbt.BlockNoBackTrack(),
+    "blocks, T = 30, U = 15": nbt.BlockNoBackTrack(depth=30),
+    "blocks, T = 30, no tail": nbt.BlockNoBackTrack(depth=30, belief=nbt.Truncated()),
+    "blocks, T = 15, U = 5": nbt.BlockNoBackTrack(depth=15, every=5),
     "blocks, T = 15, U = 15": nbt.BlockNoBackTrack(depth=15),
     "UORO": nbt.UORO(),
     "ARTBP(16)": nbt.ARTBP(depth=16),
@@ -70,7 +73,7 @@ def figure(results: dict[str, np.ndarray], path: Path) -> None:
 
     fig, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
     looks = zip(
-        ("#000000", "#0072B2", "#56B4E9", "#F0E442", "#999933", "#009E73", "#E69F00", "#D55E00", "#CC79A7"),
+        matplotlib.color_sequences["Paired"],
         ("-", "--", "-.", ":") * 3,
         strict=False,
     )
