@@ -117,12 +117,6 @@ event.register("numba:compile", _Announcer())
 
 
 @kernel
-def is_finite(x: Any) -> Any:
-    """Neither NaN nor infinite. (`math.isfinite` takes x - x, which is 0 to a compiler that may reorder sums.)"""
-    return abs(x) < np.inf
-
-
-@kernel
 def fill(values: Any, x: Any) -> None:
     """Set all of a vector: a plain loop compiles in a tenth of the time of a slice."""
     for i in range(values.size):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ....compiled import ONE, ZERO, is_finite, kernel
+from ....compiled import ONE, ZERO, kernel
 from ..codes import Belief, Metric
 from ..memory.layout import PIECE
 from ..memory.views import matrix, slab, vector
 from ..memory.windows import TAIL, Seen, Setting
 from .forms import add_multiple, add_units, copy_multiple, products
-from .rows import reciprocal
+from .rows import is_finite, reciprocal
 
 
 @kernel

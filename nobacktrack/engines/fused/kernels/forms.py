@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....compiled import ONE, ZERO, inlined, is_finite, kernel
+from ....compiled import ONE, ZERO, inlined, kernel
 from ..codes import Metric
 from ..memory.layout import BLOCK, PIECE
 from ..memory.views import matrix, vector
-from .rows import reciprocal, schur
+from .rows import is_finite, reciprocal, schur
 
 AA, AB, BB, A0, B0, INVERSE0 = (np.uint64(BLOCK * i) for i in range(6))  # in `scratch`, of each row of a block
 

@@ -60,6 +60,12 @@ def reciprocal(x: Any) -> Any:
 
 
 @kernel
+def is_finite(x: Any) -> Any:
+    """Neither NaN nor infinite. (`math.isfinite` takes x - x, which is 0 to a compiler that may reorder sums.)"""
+    return abs(x) < np.inf
+
+
+@kernel
 def schur(m0i: Any, mii: Any, inverse0: Any, prior: Any) -> Any:
     """m_i = M_0i / M_00 and 1 / s_i, s_i = M_ii - M_0i^2 / M_00."""
     m = m0i * inverse0

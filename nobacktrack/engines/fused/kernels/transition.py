@@ -204,11 +204,11 @@ def pull_state(theta: Any, hears: Any, slope: Any, retention: Any, q: Any, co_st
 
 
 @kernel
-def pull_units(s: Any, m: Any, q: Any, co_state: Any) -> None:
+def pull_units(s: Any, m: Any, slope: Any, retention: Any, q: Any, co_state: Any) -> None:
     """The same for each unit by itself: through its components and its weight on its own activity."""
-    theta, hears, slope = matrix(m, PIECE.theta), matrix(m, PIECE.hears), vector(m, PIECE.slope)
+    theta, hears = matrix(m, PIECE.theta), matrix(m, PIECE.hears)
     n, seen = s.units, co_state.size - s.units
-    retain(matrix(m, PIECE.retention), co_state, n)
+    retain(retention, co_state, n)
     for gate in range(s.gates):
         if hears[gate * s.groups // s.gates, 0] > ZERO:
             for i in range(n):
@@ -226,22 +226,3 @@ def retain(retention: Any, co_state: Any, n: Any) -> None:
             first, second = co_state[i], co_state[n + i]
             co_state[i] = retention[0, i] * first + retention[2, i] * second
             co_state[n + i] = retention[1, i] * first + retention[3, i] * second
-
-
-@kernel
-def add_rows(q: Any, u: Any, symbol: Any, by_symbol: Any, units: Any, gradient: Any) -> None:
-    """gradient += q (x) u, where u is not zero."""
-    kinds, fan = u.shape
-    rows = q.size // kinds
-    dense = 1 + units if by_symbol else fan
-    for kind in range(kinds):
-        start, stop = np.uint64(kind * rows), np.uint64((kind + 1) * rows)
-        for i in range(dense):
-            ui = u[kind, i]
-            for r in range(start, stop):
-                gradient[i, r] += q[r] * ui
-        if by_symbol:
-            i = 1 + units + symbol
-            ui = u[kind, i]
-            for r in range(start, stop):
-                gradient[i, r] += q[r] * ui

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ....compiled import ZERO, entry, fill, inlined, kernel
 from ....estimators.bptt import InBlocks
 from .. import SOURCES
 from ..kernels import transition
 from ..kernels.cells import compute_activity, step_cells
 from ..kernels.forms import damp
+from ..kernels.products import add_outer_products, add_products, add_row
 from ..kernels.readout import score
 from ..kernels.rows import move_phi, move_theta_along
 from ..kernels.signs import tick
@@ -70,53 +73,108 @@ def backtrack(s: Any, m: Any, gradient: Any) -> None:
     `co_state`, and no loss in the window.
     """
     ring_dl_dh, co_state = matrix(m, WINDOW.ring_dl_dh), vector(m, WINDOW.co_state)
+    pulled, held = matrix(m, WINDOW.pulled), m.ints[HELD]
+    linearise(s, m)
     fill(co_state, ZERO)
-    for age in range(m.ints[HELD]):
-        slot = (m.ints[HEAD] - 1 - age) % s.depth
+    for age in range(held):
+        slot = slot_of(s, m, age)
         for i in range(co_state.size):
             co_state[i] += ring_dl_dh[slot, i]
-        linearise(s, m, slot)
-        pull(s, m, slot, co_state, gradient)
+        transition.pull_rows(c_of(s, m, age), co_state, row(pulled, age))
+        pull(s, m, age, row(pulled, age), co_state)
         fill(row(ring_dl_dh, slot), ZERO)
+    add_to_gradient(s, m, 0, held, pulled, gradient)
 
 
 @kernel
-def linearise(s: Any, m: Any, slot: Any) -> None:
-    """f and its derivatives again, at a transition of the window."""
-    remember_fan_in(s, m, slot)
-    symbol, a, u = m.ints[RING + slot], vector(m, PIECE.a), matrix(m, PIECE.u)
-    transition.preactivate(matrix(m, PIECE.theta), u, matrix(m, PIECE.hears), s.units, symbol, s.inputs == 0, a)
-    derive(s, m, slot)
+def linearise(s: Any, m: Any) -> None:
+    """f and its derivatives again, at all transitions of the window: theta is read once for several of them."""
+    theta, hears, held = matrix(m, PIECE.theta), matrix(m, PIECE.hears), m.ints[HELD]
+    activities, a = matrix(m, WINDOW.activities), matrix(m, WINDOW.preactivations)
+    rows, units = s.gates * s.units // s.groups, s.units
+    for age in range(held):
+        own = as_rows(row(matrix(m, WINDOW.ring_h), slot_of(s, m, age)), s.components)
+        compute_activity(s.activation, own, row(activities, age), row(matrix(m, WINDOW.slopes), age))
+        begin_preactivations(s, m, age, theta, row(a, age))
+    for kind in range(s.groups):
+        if hears[kind, 0] > ZERO:
+            add_products(a, held, theta, 1, units, activities, kind * rows, rows)
+    for age in range(held):
+        derive(s, m, age)
 
 
 @kernel
-def remember_fan_in(s: Any, m: Any, slot: Any) -> None:
-    """The activities and the fan-in of a transition of the window."""
-    activity, ring_x = vector(m, PIECE.activity), matrix(m, WINDOW.ring_x)
-    own = as_rows(row(matrix(m, WINDOW.ring_h), slot), s.components)
-    compute_activity(s.activation, own, activity, vector(m, PIECE.slope))
-    hears, u = matrix(m, PIECE.hears), matrix(m, PIECE.u)
-    transition.fan_in(activity, s.units, m.ints[RING + slot], row(ring_x, slot), hears, u)
+def begin_preactivations(s: Any, m: Any, age: Any, theta: Any, a: Any) -> None:
+    """What biases and the input do to the pre-activations of a transition."""
+    hears, slot, rows = matrix(m, PIECE.hears), slot_of(s, m, age), s.gates * s.units // s.groups
+    symbol, ring_x = m.ints[RING + slot], matrix(m, WINDOW.ring_x)
+    for kind in range(s.groups):
+        start, count, heard = np.uint64(kind * rows), np.uint64(rows), hears[kind, 1]
+        for r in range(count):
+            a[start + r] = theta[0, start + r]
+        if s.inputs:
+            for j in range(s.inputs):
+                x = heard * ring_x[slot, j]
+                for r in range(count):
+                    a[start + r] += x * theta[1 + s.units + j, start + r]
+        elif heard > ZERO:
+            for r in range(count):
+                a[start + r] += heard * theta[1 + s.units + symbol, start + r]
 
 
 @kernel
-def derive(s: Any, m: Any, slot: Any) -> None:
+def derive(s: Any, m: Any, age: Any) -> None:
     """c and retention of a transition of the window, from its pre-activations."""
-    own = as_rows(row(matrix(m, WINDOW.ring_h), slot), s.components)
-    c, retention = matrix(m, PIECE.c), matrix(m, PIECE.retention)
-    step_cells(s.cell, vector(m, PIECE.a), own, vector(m, PIECE.alpha), matrix(m, WINDOW.following), c, retention)
+    own = as_rows(row(matrix(m, WINDOW.ring_h), slot_of(s, m, age)), s.components)
+    a, following = row(matrix(m, WINDOW.preactivations), age), matrix(m, WINDOW.following)
+    step_cells(s.cell, a, own, vector(m, PIECE.alpha), following, c_of(s, m, age), retention_of(s, m, age))
 
 
 @kernel
-def pull(s: Any, m: Any, slot: Any, co_state: Any, gradient: Any) -> None:
-    """A cotangent on h' back to h, and to theta, where it is added; none goes beyond the beginning of an episode."""
-    u, q, hears = matrix(m, PIECE.u), vector(m, PIECE.q), matrix(m, PIECE.hears)
-    slope, retention = vector(m, PIECE.slope), matrix(m, PIECE.retention)
-    transition.pull_rows(matrix(m, PIECE.c), co_state, q)
-    transition.add_rows(q, u, m.ints[RING + slot], s.inputs == 0, s.units, gradient)
-    transition.pull_state(matrix(m, PIECE.theta), hears, slope, retention, q, co_state)
-    if begins(s, m, slot):
+def pull(s: Any, m: Any, age: Any, q: Any, co_state: Any) -> None:
+    """A cotangent on h', and q, what it does to the pre-activations, back to h; not beyond the beginning of an
+    episode.
+    """
+    theta, hears, slope = matrix(m, PIECE.theta), matrix(m, PIECE.hears), row(matrix(m, WINDOW.slopes), age)
+    transition.pull_state(theta, hears, slope, retention_of(s, m, age), q, co_state)
+    if begins(s, m, slot_of(s, m, age)):
         fill(co_state, ZERO)
+
+
+@kernel
+def add_to_gradient(s: Any, m: Any, first: Any, count: Any, pulled: Any, gradient: Any) -> None:
+    """gradient += sum_j q_j (x) u_j, over the transitions from age `first` on."""
+    hears, activities = matrix(m, PIECE.hears), matrix(m, WINDOW.activities)
+    ring_x, rows = matrix(m, WINDOW.ring_x), s.gates * s.units // s.groups
+    for kind in range(s.groups):
+        start = kind * rows
+        fan = 1 + s.units if hears[kind, 0] > ZERO else 1
+        add_outer_products(gradient, fan, pulled, count, activities, first, start, rows)
+        for j in range(count):
+            slot, heard = slot_of(s, m, first + j), hears[kind, 1]
+            if s.inputs:
+                for i in range(s.inputs):
+                    add_row(gradient, 1 + s.units + i, heard * ring_x[slot, i], row(pulled, j), start, rows)
+            elif heard > ZERO:
+                add_row(gradient, 1 + s.units + m.ints[RING + slot], heard, row(pulled, j), start, rows)
+
+
+@inlined
+def slot_of(s: Any, m: Any, age: Any) -> Any:
+    """Where in the ring a transition of the window lies, the newest of which has age 0."""
+    return (m.ints[HEAD] - 1 - age) % s.depth
+
+
+@inlined
+def c_of(s: Any, m: Any, age: Any) -> Any:
+    """c of a transition of the window."""
+    return as_rows(row(matrix(m, WINDOW.all_c), age), s.gates * s.components)
+
+
+@inlined
+def retention_of(s: Any, m: Any, age: Any) -> Any:
+    """The retention of a transition of the window."""
+    return as_rows(row(matrix(m, WINDOW.retentions), age), s.components * s.components)
 
 
 @inlined

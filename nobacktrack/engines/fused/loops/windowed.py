@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ....compiled import ONE, ZERO, entry, fill, inlined, is_finite, kernel
+from ....compiled import ONE, ZERO, entry, fill, inlined, kernel
 from ....estimators import BlockNoBackTrack
 from ....estimators.blocks import STEADY
 from ....estimators.windowed import rounding
@@ -19,6 +19,8 @@ from ..kernels import transition
 from ..kernels.belief import believe, temper
 from ..kernels.forms import add_multiple, add_units, copy_multiple, norms_of, square
 from ..kernels.norms import balance, form_metric, state_norm
+from ..kernels.products import add_products
+from ..kernels.rows import is_finite
 from ..kernels.signs import draw_signs
 from ..memory import packing
 from ..memory.layout import PIECE
@@ -26,7 +28,7 @@ from ..memory.packing import Store
 from ..memory.views import COUNTERS, flattened, matrix, row, slab, vector
 from ..memory.windows import TAIL, Seen, Setting, TailPieces
 from . import bptt
-from .bptt import HEAD, HELD, READY, RING
+from .bptt import HELD, READY, RING
 from .chunk import Loop, run_chunk
 
 NORMS = {
@@ -135,15 +137,23 @@ def pull_signs(s: Any, m: Any, leaving: Any) -> None:
     """nu_k^T D^-1 R of the transitions that leave, R = F_theta + F_h Z - Z', from the newest of them to the oldest; Z
     goes on to Z'.
     """
-    co_states, co_own = matrix(m, TAIL.co_states), matrix(m, TAIL.co_own)
+    co_states, co_own, first = matrix(m, TAIL.co_states), matrix(m, TAIL.co_own), m.ints[HELD] - leaving
     begin_co_states(s, m)
-    for age in range(m.ints[HELD] - leaving, m.ints[HELD]):
-        slot = (m.ints[HEAD] - 1 - age) % s.depth
-        bptt.linearise(s, m, slot)
+    for j in range(leaving):
+        c = bptt.c_of(s, m, first + j)
         for k in range(co_states.shape[0]):
-            bptt.pull(s, m, slot, row(co_states, k), slab(m, TAIL.newer, k))
+            q = row(slab(m, TAIL.pulled_terms, k), j)
+            transition.pull_rows(c, row(co_states, k), q)
+            bptt.pull(s, m, first + j, q, row(co_states, k))
         for component in range(s.components):
-            pull_own(s, m, slot, row(co_own, component), slab(m, TAIL.own_later, component))
+            q = row(slab(m, TAIL.pulled_own, component), j)
+            transition.pull_rows(c, row(co_own, component), q)
+            pull_own(s, m, first + j, q, row(co_own, component))
+    for k in range(co_states.shape[0]):
+        bptt.add_to_gradient(s, m, first, leaving, slab(m, TAIL.pulled_terms, k), slab(m, TAIL.newer, k))
+    for component in range(s.components):
+        later = slab(m, TAIL.own_later, component)
+        bptt.add_to_gradient(s, m, first, leaving, slab(m, TAIL.pulled_own, component), later)
     hold_units(s, m)
     for component in range(s.components):
         for before in range(s.components):
@@ -198,28 +208,33 @@ def begin_co_states(s: Any, m: Any) -> None:
 
 
 @kernel
-def pull_own(s: Any, m: Any, slot: Any, co_state: Any, gradient: Any) -> None:
-    """A cotangent on h' back to h and to theta, each unit by itself."""
-    u, q = matrix(m, PIECE.u), vector(m, PIECE.q)
-    transition.pull_rows(matrix(m, PIECE.c), co_state, q)
-    transition.add_rows(q, u, m.ints[RING + slot], s.inputs == 0, s.units, gradient)
-    transition.pull_units(s, m, q, co_state)
-    if bptt.begins(s, m, slot):
+def pull_own(s: Any, m: Any, age: Any, q: Any, co_state: Any) -> None:
+    """A cotangent on h', and q, what it does to the pre-activations, back to h, each unit by itself."""
+    slope = row(matrix(m, TAIL.slopes), age)
+    transition.pull_units(s, m, slope, bptt.retention_of(s, m, age), q, co_state)
+    if bptt.begins(s, m, bptt.slot_of(s, m, age)):
         fill(co_state, ZERO)
 
 
 @kernel
 def push_terms(s: Any, m: Any, leaving: Any) -> None:
     """v_k <- F_h v_k, through the transitions that leave, from the oldest of them to the newest."""
-    v, tangent, a = matrix(m, TAIL.v), matrix(m, TAIL.tangent), vector(m, PIECE.a)
+    v, seen_v, tangent = matrix(m, TAIL.v), matrix(m, TAIL.seen_v), matrix(m, TAIL.tangent)
+    theta, hears, rows = matrix(m, PIECE.theta), matrix(m, PIECE.hears), s.gates * s.units // s.groups
+    seen = v.shape[1] - s.units
     for step in range(leaving):
-        slot = (m.ints[HEAD] - m.ints[HELD] + step) % s.depth
-        if bptt.begins(s, m, slot):
+        age = m.ints[HELD] - 1 - step
+        slope = row(matrix(m, TAIL.slopes), age)
+        if bptt.begins(s, m, bptt.slot_of(s, m, age)):
             fill(flattened(m, TAIL.v), ZERO)
-        bptt.remember_fan_in(s, m, slot)
-        transition.preactivate_band(s, m, 0, m.ints[RING + slot], v, a, tangent)
-        bptt.derive(s, m, slot)
-        transition.push(matrix(m, PIECE.c), matrix(m, PIECE.retention), tangent, v)
+        fill(flattened(m, TAIL.tangent), ZERO)
+        for k in range(v.shape[0]):
+            for i in range(s.units):
+                seen_v[k, 1 + i] = slope[i] * v[k, seen + i]
+        for kind in range(s.groups):
+            if hears[kind, 0] > ZERO:
+                add_products(tangent, v.shape[0], theta, 1, s.units, seen_v, kind * rows, rows)
+        transition.push(bptt.c_of(s, m, age), bptt.retention_of(s, m, age), tangent, v)
 
 
 @inlined

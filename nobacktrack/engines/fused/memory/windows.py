@@ -20,6 +20,13 @@ class WindowPieces(NamedTuple):
     ring_dl_dh: np.ndarray = of_state(lambda s: (s.depth, s.state))
     following: np.ndarray = beside(lambda s: (s.components, s.units))  # h' on the way back
     co_state: np.ndarray = beside(lambda s: (s.state,))
+    # of each transition of the window, the newest first, all at theta of now
+    activities: np.ndarray = beside(lambda s: (s.depth, 1 + s.units))
+    slopes: np.ndarray = beside(lambda s: (s.depth, s.units))
+    preactivations: np.ndarray = beside(lambda s: (s.depth, s.rows))
+    all_c: np.ndarray = beside(lambda s: (s.depth, s.rows * s.components))
+    retentions: np.ndarray = beside(lambda s: (s.depth, s.components**2 * s.units))
+    pulled: np.ndarray = beside(lambda s: (s.depth, s.rows))  # q
 
 
 WINDOW: WindowPieces = indices(WindowPieces, COMMON)
@@ -67,6 +74,12 @@ class TailPieces(NamedTuple):
     ring_dl_dh: np.ndarray = _OF_WINDOW["ring_dl_dh"]
     following: np.ndarray = _OF_WINDOW["following"]
     co_state: np.ndarray = _OF_WINDOW["co_state"]
+    activities: np.ndarray = _OF_WINDOW["activities"]
+    slopes: np.ndarray = _OF_WINDOW["slopes"]
+    preactivations: np.ndarray = _OF_WINDOW["preactivations"]
+    all_c: np.ndarray = _OF_WINDOW["all_c"]
+    retentions: np.ndarray = _OF_WINDOW["retentions"]
+    pulled: np.ndarray = _OF_WINDOW["pulled"]
     v: np.ndarray = of_state(lambda s: (s.terms, s.state))
     w: np.ndarray = of_state(lambda s: (s.terms, s.fan, s.rows))
     signs: np.ndarray = of_state(lambda s: (s.terms * s.state,))
@@ -80,7 +93,10 @@ class TailPieces(NamedTuple):
     co_states: np.ndarray = beside(lambda s: (s.terms, s.state))
     co_signs: np.ndarray = beside(lambda s: (s.terms, s.state))  # nu^T D^-1
     co_own: np.ndarray = beside(lambda s: (s.components, s.state))
+    pulled_terms: np.ndarray = beside(lambda s: (s.terms, s.block, s.rows))  # q of the transitions that leave
+    pulled_own: np.ndarray = beside(lambda s: (s.components, s.block, s.rows))
     tangent: np.ndarray = beside(lambda s: (s.terms, s.rows))
+    seen_v: np.ndarray = beside(lambda s: (s.terms, 1 + s.units))  # v as the other units see it, behind a place for 1
     share: np.ndarray = beside(lambda s: (s.terms,))  # lambda v_k
     q_state: np.ndarray = beside(lambda s: (s.state,))  # what h is measured by
     settings: np.ndarray = beside(lambda s: (len(Setting),))
