@@ -71,9 +71,9 @@ def figure(results: dict[str, np.ndarray], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    fig, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    fig, axes = plt.subplots(figsize=(8.5, 4.2), layout="constrained")
     looks = zip(
-        matplotlib.color_sequences["Paired"],
+        (*matplotlib.color_sequences["tab10"], "black", "darkblue"),
         ("-", "--", "-.", ":") * 3,
         strict=False,
     )
@@ -81,11 +81,11 @@ def figure(results: dict[str, np.ndarray], path: Path) -> None:
         steps = np.unique(np.geomspace(1, paths.shape[1], 300).astype(int))
         shown = np.clip(paths[:, steps - 1], -1, 1)
         axes.plot(steps, shown.mean(axis=0), linestyle=dash, color=colour, label=name)
-        axes.fill_between(steps, shown.min(axis=0), shown.max(axis=0), color=colour, alpha=0.12, linewidth=0)
+        axes.fill_between(steps, shown.min(axis=0), shown.max(axis=0), color=colour, alpha=0.06, linewidth=0)
     axes.axhline(OPTIMUM, color="0.3", linewidth=1)
     axes.annotate("optimum, -1/6", (1.2, OPTIMUM), xytext=(0, 3), textcoords="offset points", fontsize=8)
     axes.set(xscale="log", xlabel="steps", ylabel="theta", ylim=(-0.45, 0.45), title="Influence balancing, 23 units")
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     axes.grid(alpha=0.25)
     path.parent.mkdir(parents=True, exist_ok=True)
     fig.savefig(path, dpi=130)
@@ -101,7 +101,7 @@ def _shown(theta: np.ndarray) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--steps", type=int, default=100_000)
+    parser.add_argument("--steps", type=int, default=300_000)
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--rate", type=float, default=0.0003)
     parser.add_argument("--out", type=Path, default=Path("out/balancing.png"))
@@ -112,7 +112,7 @@ def main() -> None:
     for name, estimator in ESTIMATORS.items():
         results[name] = np.stack([learned(estimator, given.steps, seed, given.rate) for seed in range(given.seeds)])
         table.add_row(name, *(_shown(results[name][:, mark - 1]) for mark in dict.fromkeys(marks)))
-    Console().print(table)
+    Console(width=max(Console().width, 100)).print(table)
     figure(results, given.out)
 
 

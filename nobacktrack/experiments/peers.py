@@ -22,10 +22,11 @@ def installed(name: str) -> bool:
     return importlib.util.find_spec(name) is not None
 
 
-def torch_bptt(units: int, symbols: int, depth: int = 15, cell: str = "RNN", optimiser: str = "SGD") -> Contender:
-    """PyTorch: truncated BPTT by blocks, one update a block, on one thread."""
+def torch_bptt(
+    units: int, symbols: int, depth: int = 15, cell: str = "RNN", optimiser: str = "SGD", threads: int = 1
+) -> Contender:
+    """PyTorch: truncated BPTT by blocks, one update a block."""
     torch: Any = importlib.import_module("torch")
-    torch.set_num_threads(1)
     torch.manual_seed(0)
     network = getattr(torch.nn, cell)(symbols, units)
     readout = torch.nn.Linear(units, symbols)
@@ -35,6 +36,7 @@ def torch_bptt(units: int, symbols: int, depth: int = 15, cell: str = "RNN", opt
 
     def train(stream: np.ndarray) -> None:
         nonlocal h
+        torch.set_num_threads(threads)
         y = torch.from_numpy(stream.astype(np.int64))
         for i in range(0, len(y) - depth, depth):
             output, h = network(one_hot[y[i : i + depth]], h)
