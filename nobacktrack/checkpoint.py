@@ -21,7 +21,7 @@ from .learner import System
 from .protocol import State, Tree
 from .verbs import AbstractLearner
 
-FORMAT = 3
+FORMAT = 4
 HEADER = "nobacktrack"
 
 # Modules whose classes a file may name: they are registered when they are imported.
@@ -202,11 +202,11 @@ def _leaf_name(name: str, path: Any) -> str:
 def _make_state(skeletons: dict[str, Any], arrays: dict[str, np.ndarray], path: Any, learner: AbstractLearner) -> State:
     """A state from the skeletons of its parts; what an optimiser remembers is shaped by the optimiser itself."""
     parts = {name: _grow(value, arrays, path) for name, value in skeletons.items()}
-    shapes = jax.eval_shape(learner.begin_moves, parts["params"], parts["h"], parts["influence"])
-    updates = [_fill(shape, f"state.update.{group}", arrays, path) for group, shape in shapes._asdict().items()]
-    state = State(update=protocol.Moves(*updates), **parts)
+    state = State(update=protocol.Moves((), ()), **parts)
     _expect_fit(learner, state, path)
-    return state
+    shapes = jax.eval_shape(learner.begin_moves, state.params, state.h, state.influence)
+    updates = [_fill(shape, f"state.update.{group}", arrays, path) for group, shape in shapes._asdict().items()]
+    return state._replace(update=protocol.Moves(*updates))
 
 
 def _expect_fit(learner: AbstractLearner, state: State, path: Any) -> None:

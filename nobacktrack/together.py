@@ -170,8 +170,9 @@ class Together(AbstractLearner):
 
     def _noise(self, influence: Tree) -> Any:
         """The mean over the streams, where it is known."""
-        noise = self.learner.noise(influence)
-        return None if noise is None else jnp.mean(jnp.asarray(noise))
+        if self.learner.noise(influence) is None:
+            return None
+        return jnp.mean(jax.vmap(lambda one: jnp.asarray(self.learner.noise(one)))(influence))
 
     def _each(self, verb: Any, state: State, *values: Any) -> State:
         """A verb on every stream: what is shared stays as it is."""

@@ -37,9 +37,9 @@ class AbstractLearner(ABC):
     def draw(self, state: State, t: Array) -> Tree:
         """The random draws of the advance at time t."""
 
+    @abstractmethod
     def begin_moves(self, params: Params, h: Tree, influence: Tree) -> Moves:
-        """What the updates know before the first target: nothing, unless a learner has some."""
-        return Moves((), ())
+        """What the updates know before the first target."""
 
     @abstractmethod
     def reset(self, state: State, where: Any = None) -> State:

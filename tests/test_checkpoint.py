@@ -68,9 +68,24 @@ def test_a_state_does_not_load_into_another_learner(tmp_path):
         (nbt.LeakyRNN(units=9, symbols=3), nbt.NoBackTrack(rank=2)),
         (nbt.LeakyRNN(units=5, symbols=3), nbt.NoBackTrack(rank=3)),
         (nbt.LeakyRNN(units=5, symbols=3), nbt.RTRL()),
+        (nbt.LeakyRNN(units=5, symbols=3), nbt.TruncatedBPTT()),
+        (nbt.LeakyRNN(units=5, symbols=3), nbt.BlockNoBackTrack()),
+        (nbt.LeakyRNN(units=5, symbols=3), nbt.NoBackTrack(rank=2, belief=nbt.Caution())),
     ):
         with pytest.raises(ValueError, match="another learner"):
             nbt.load(tmp_path / "a", nbt.Learner(system, estimator, UPDATE))
+
+
+@pytest.mark.parametrize("estimator", [nbt.TruncatedBPTT(depth=5), nbt.BlockNoBackTrack(depth=6, every=3)])
+def test_what_filters_and_beliefs_have_seen_is_kept(tmp_path, estimator):
+    learner = nbt.Learner(nbt.LSTM(units=4, symbols=3), estimator, nbt.Kalman())
+    stream = nbt.streams.anbn(1, 4, length=200, seed=0)
+    state, _ = learner.run(learner.init(0), stream[:100])
+    assert float(state.update.theta.lengths.gradients) > 0
+    nbt.save(tmp_path / "a", learner, state)
+    for again in (nbt.load(tmp_path / "a")[1], nbt.load(tmp_path / "a", learner)[1]):
+        assert same_bits(again, state)
+        assert same_bits(learner.run(again, stream[100:])[0], learner.run(state, stream[100:])[0])
 
 
 def test_keys_that_would_share_a_name_are_refused(tmp_path):

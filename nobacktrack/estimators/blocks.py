@@ -17,7 +17,7 @@ from ..systems.substeps import SingleCell
 Blocks = Float[Array, "components units gates fan"]
 Retention = Float[Array, "components components units"]
 
-STEADY = 0.99  # of itself, a unit may keep in the long run
+STEADY = 0.99  # of itself, a unit may keep that would grow
 
 
 class Step(NamedTuple):
@@ -62,7 +62,8 @@ def steady(retention: Retention) -> Retention:
     """D, of each unit that would grow without end by itself as much as makes it forget slowly: a unit can be unstable
     where the network, whose other units hold it, is not.
     """
-    return (STEADY / jnp.maximum(_radius(retention), STEADY))[None, None] * retention
+    radius = _radius(retention)
+    return jnp.where(radius > 1, STEADY / jnp.maximum(radius, 1), 1)[None, None] * retention
 
 
 def _radius(retention: Retention) -> Float[Array, " units"]:

@@ -11,7 +11,7 @@ from jaxtyping import Array
 from .. import counter
 from ..configuration import as_rate, at_least, configuration, rate_at, set_field, static
 from ..learner import Apart
-from ..protocol import Fixed, Info, Moves, Point, State, Tree
+from ..protocol import Fixed, Info, Moves, Params, Point, State, Tree
 from ..updates.gradient import Frozen
 from ..verbs import AbstractLearner, expect_one_stream
 from .model import HMM, Belief, Chain, check_chain, check_rows, normalise_rows, predicted_state
@@ -70,7 +70,11 @@ class OnlineEM(AbstractLearner):
         x = jnp.asarray(self.hmm.input_space.example(dtype))
         params = params._replace(fixed=Fixed(start, x))
         influence = self.estimator.init(self.hmm, Point(params, start, x))
-        return State(params, start, influence, Moves((), ()), counter.words_of(key), counter.zero())
+        moves = self.begin_moves(params, start, influence)
+        return State(params, start, influence, moves, counter.words_of(key), counter.zero())
+
+    def begin_moves(self, params: Params, h: Tree, influence: Tree) -> Moves:
+        return Moves((), ())  # nothing moves along a gradient
 
     def reset(self, state: State, where: Any = None) -> State:
         """A new episode: the belief as it was at the start, the statistics stay."""

@@ -76,7 +76,7 @@ class Belief(Protocol):
 
 
 class Forgetful:
-    """What the rules share that remember nothing, and so do not know the noise."""
+    """What the rules share that remember nothing, and so do not measure the noise."""
 
     def init(self, theta: Tree, rank: int) -> Tree:
         return ()
@@ -129,7 +129,7 @@ class Truncated(Forgetful):
 
 @register
 class Experience(NamedTuple):
-    """What a cautious belief has seen: running means of the parts and of their squared lengths, in the metric."""
+    """What a cautious belief has seen: running means of the random parts and of squared lengths, in the metric."""
 
     estimates: Float[Array, ""]  # how many
     random: Tree  # r_k

@@ -133,17 +133,22 @@ class Kalman:
             return state, evidence
         gradients, usual = state.lengths
         length = self.metric_of(state).norm2(evidence.gradient).astype(usual.dtype)
-        some, bound = (length > 0) & jnp.isfinite(length), 1 + SHOCK * usual
+        finite, bound = jnp.isfinite(length), 1 + SHOCK * usual
+        some = finite & (length > 0)
         factor = jnp.where(length > bound, jnp.sqrt(bound / jnp.where(some, length, 1)), 1)
         following = usual + jnp.maximum(1 / (gradients + 1), 1 / LENGTHS) * (jnp.minimum(length, bound) - usual)
         lengths = Lengths(gradients + 1, following)
         lengths = jax.tree.map(lambda new, old: jnp.where(some, new, old), lengths, state.lengths)
 
         def shorten(tree: Tree) -> Tree:
-            return jax.tree.map(lambda leaf: jnp.where(some, factor.astype(leaf.dtype) * leaf, 0), tree)
+            return jax.tree.map(lambda leaf: jnp.where(finite, factor.astype(leaf.dtype) * leaf, 0), tree)
 
-        single = None if evidence.single is None else shorten(evidence.single)
-        return state._replace(lengths=lengths), evidence._replace(gradient=shorten(evidence.gradient), single=single)
+        shortened = evidence._replace(
+            gradient=shorten(evidence.gradient),
+            pull=lambda cotangent: shorten(evidence.pull(cotangent)),
+            single=None if evidence.single is None else shorten(evidence.single),
+        )
+        return state._replace(lengths=lengths), shortened
 
     def _informed(self, state: Filter, evidence: Evidence, t: Float[Array, ""]) -> Filter:
         """J with the gradient taken in, where its turn has come."""

@@ -93,10 +93,15 @@ def test_an_explosion_counts_for_ten_times_what_is_usual_and_one_beyond_floats_f
     seen, _ = belief.weigh(memory, Parts(1e9 * EXACT, jnp.array([1e9, 1e9]), W), DOUBTFUL)
     np.testing.assert_allclose(seen.exact_power, usual + (1 + 9 * usual) / 301, rtol=1e-9)
     np.testing.assert_allclose(seen.random_power, noise + (1 + 9 * noise) / 301, rtol=1e-9)
+    counted = np.sqrt((1 + 10 * noise) / float(DOUBTFUL.norm2(1e9 * jnp.array([0.5, 1.5]))))
+    np.testing.assert_allclose(seen.random, memory.random + (1e9 * counted * W - memory.random) / 301, rtol=1e-9)
     assert float(belief.factor(seen)) > 0.1
     for beyond in (1e200, jnp.inf, jnp.nan):
         seen, _ = belief.weigh(memory, parts._replace(exact=beyond * EXACT), DOUBTFUL)
         assert checks.same_bits(seen, memory)
+    seen, gradient = belief.weigh(memory, parts._replace(along=jnp.full(2, 1e200)), DOUBTFUL)
+    assert checks.same_bits(seen, memory)
+    np.testing.assert_array_equal(gradient, parts.exact)
 
 
 def test_blocks_without_targets_say_nothing():

@@ -86,6 +86,14 @@ def test_gates_that_begin_within_a_band(cell, estimator):
     agrees(learner, Pairs(symbols(192), symbols(192, 1), np.random.default_rng(7).random(192) < 0.7))
 
 
+@pytest.mark.parametrize("cell", [nbt.LeakyRNN, nbt.GRU])
+@pytest.mark.parametrize("estimator", [nbt.TruncatedBPTT(depth=5), nbt.BlockNoBackTrack(depth=6, every=3)], ids=repr)
+def test_windows_of_more_rows_than_a_tile(cell, estimator):
+    agrees(nbt.Learner(cell(units=layout.BLOCK + 3, symbols=3), estimator, nbt.Kalman()), symbols(32))
+    vectors = np.random.default_rng(8).normal(size=(32, 2))
+    agrees(nbt.Learner(cell(units=5, inputs=2, outputs=2), estimator, nbt.Kalman()), Series(vectors))
+
+
 def test_one_unit_one_output_no_prior_and_blocks_of_one():
     stream = np.random.default_rng(6).normal(size=(192, 1))
     for estimator in (nbt.NoBackTrack(), nbt.RTRL(), nbt.TruncatedBPTT(depth=1)):

@@ -32,21 +32,23 @@ def believe(s: Any, m: Any, exact: Any) -> None:
 def weigh(s: Any, m: Any, exact: Any) -> Any:
     """s, which lets the random part have the power A = budget exp(12 z+) E c / (E + c)."""
     seen, settings = vector(m, TAIL.seen), vector(m, TAIL.settings)
-    remember(s, m, exact)
+    random = remember(s, m, exact)
     power, one = seen[Seen.EXACT_POWER], ONE + ZERO * seen[Seen.ESTIMATES]
     ceiling = settings[Setting.CEILING] if s.theta_metric != Metric.EUCLIDEAN else settings[Setting.TIMID] * power
     trust = math.exp((ONE + ONE) * settings[Setting.TRUST] * max(seen[Seen.AGREEMENT], ZERO))
     allowed = settings[Setting.BUDGET] * trust * power * ceiling * reciprocal(power + ceiling)
     if seen[Seen.RANDOM_POWER] > ZERO:
         seen[Seen.SHARE] = min(one, math.sqrt(allowed * reciprocal(seen[Seen.RANDOM_POWER])))
-    if seen[Seen.POWER] > ZERO:
-        return min(seen[Seen.SHARE], settings[Setting.SPIKE] * math.sqrt(allowed * reciprocal(seen[Seen.POWER])))
+    if random > ZERO:
+        return min(seen[Seen.SHARE], settings[Setting.SPIKE] * math.sqrt(allowed * reciprocal(random)))
     return one
 
 
 @kernel
-def remember(s: Any, m: Any, exact: Any) -> None:
-    """The running means of the parts, of their powers and of the agreement of the copies."""
+def remember(s: Any, m: Any, exact: Any) -> Any:
+    """The running means of the random parts, of the powers and of the agreement of the copies; the power of the random
+    part of this estimate.
+    """
     share, seen, settings = vector(m, TAIL.share), vector(m, TAIL.seen), vector(m, TAIL.settings)
     terms, mean = share.dtype.type(share.size), slab(m, TAIL.newer, 0)
     copy_multiple(mean, share[0] / terms, slab(m, TAIL.w, 0))
@@ -54,9 +56,8 @@ def remember(s: Any, m: Any, exact: Any) -> None:
         add_multiple(mean, share[k] / terms, slab(m, TAIL.w, k), ONE)
     one = ONE + ZERO * share[0]
     powers = products(s, m, s.theta_metric, exact, mean, one, one)
-    seen[Seen.POWER] = powers[2] if is_finite(powers[2]) else ZERO
     if powers[0] + powers[2] == ZERO or not is_finite(powers[0] + powers[2]):
-        return
+        return powers[2]
     seen[Seen.ESTIMATES] += ONE
     pace = max(ONE / seen[Seen.ESTIMATES], ONE / settings[Setting.MEMORY])
     counted = count(s, m, powers[2], Seen.RANDOM_POWER)
@@ -68,6 +69,7 @@ def remember(s: Any, m: Any, exact: Any) -> None:
     seen[Seen.SIGNAL_POWER] += pace * (smaller * smaller * signal(s, m) - seen[Seen.SIGNAL_POWER])
     some = seen[Seen.RANDOM_POWER] > settings[Setting.NOTHING] * seen[Seen.EXACT_POWER]
     seen[Seen.AGREEMENT] += pace * ((agreement(s, m) if some else ZERO * one) - seen[Seen.AGREEMENT])
+    return powers[2]
 
 
 @kernel

@@ -99,13 +99,12 @@ def demand(s: Any, m: Any) -> None:
     q, co_state, memory = vector(m, TAIL.q_state), vector(m, TAIL.co_state), vector(m, TAIL.demand)
     fill(q, ONE)
     if s.norms == Norms.DEMAND:
-        pace, mean, square = vector(m, TAIL.settings)[Setting.PACE], ZERO * q[0], ZERO * q[0]
+        pace, mean, finite = vector(m, TAIL.settings)[Setting.PACE], ZERO * q[0], True
         for i in range(q.size):
-            square += co_state[i] * co_state[i]
-        if not is_finite(square):
-            pace = ZERO
+            finite = finite and is_finite(co_state[i] * co_state[i])
         for i in range(q.size):
-            memory[i] += pace * (co_state[i] * co_state[i] - memory[i]) if pace > ZERO else ZERO
+            if finite:
+                memory[i] += pace * (co_state[i] * co_state[i] - memory[i])
             mean += memory[i] / q.dtype.type(q.size)
         if mean > vector(m, TAIL.settings)[Setting.LEAST]:
             for i in range(q.size):
@@ -184,7 +183,7 @@ def hold_units(s: Any, m: Any) -> None:
             determinant = co_own[0, i] * co_own[1, n + i] - co_own[0, n + i] * co_own[1, i]
             apart = half * half - determinant
             radius = abs(half) + math.sqrt(apart) if apart >= ZERO else math.sqrt(abs(determinant))
-        if radius > most:
+        if radius > ONE:
             for component in range(s.components):
                 for before in range(s.components):
                     co_own[component, before * n + i] *= most / radius
@@ -268,7 +267,7 @@ def pack(tail: Any, estimator: BlockNoBackTrack, store: Store) -> None:
         own.settings[Setting.SHARE] = belief.share
     if isinstance(belief, Caution):
         own.settings[Setting.BUDGET : Setting.SHOCK] = belief.budget, belief.ceiling, belief.memory
-        own.seen[: Seen.POWER] = [getattr(tail.belief, number.name.lower()) for number in list(Seen)[: Seen.POWER]]
+        own.seen[:] = [getattr(tail.belief, number.name.lower()) for number in Seen]
         own.mean_random[:] = packing.forms(tail.belief.random)
     store.ints[RING + 2 * store.sizes.depth] = tail.age
 
@@ -276,7 +275,7 @@ def pack(tail: Any, estimator: BlockNoBackTrack, store: Store) -> None:
 def unpack(like: Any, estimator: BlockNoBackTrack, store: Store) -> Any:
     tail, own, belief = bptt.unpack(like, estimator, store), store.own, like.belief
     if isinstance(estimator.belief, Caution):
-        numbers = {number.name.lower(): own.seen[number] for number in list(Seen)[: Seen.POWER]}
+        numbers = {number.name.lower(): own.seen[number] for number in Seen}
         random = packing.unpack_forms(own.mean_random, belief.random)
         belief = belief._replace(random=random, **numbers)
     return tail._replace(

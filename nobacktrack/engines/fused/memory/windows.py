@@ -34,7 +34,7 @@ _OF_WINDOW: Any = WindowPieces._field_defaults
 
 
 class Seen(IntEnum):
-    """The numbers of `belief.Experience`, and the power of the random part of this estimate."""
+    """The numbers of `belief.Experience`."""
 
     ESTIMATES = 0
     EXACT_POWER = 1
@@ -42,7 +42,6 @@ class Seen(IntEnum):
     SIGNAL_POWER = 3
     AGREEMENT = 4
     SHARE = 5
-    POWER = 6
 
 
 class Setting(IntEnum):
