@@ -144,10 +144,9 @@ class Experience(NamedTuple):
 class Caution:
     """s = 1 as long as the noise can be borne; else as much as keeps it small beside the exact part.
 
-    The random part may have the power A = budget exp(12 z+) E c / (E + c), E being the mean of |g|^2, c the
-    `ceiling`, and z the mean cosine of the running means of r_1 and r_2 (r_3 and r_4, ...; 0 for K = 1): the copies
-    share no signs, so that what they agree on is no noise. Then s^2 is A over the mean power P of the random part, at
-    most 1, and one estimate brings at most three times the length that A allows. In the means a power counts for at
+    The random part may have the power A = budget exp(12 z+) sqrt(E / (E + P)) E c / (E + c), E being the mean of
+    |g|^2, P the mean power of the random part, c the `ceiling`, and z the mean cosine of the running means of r_1 and r_2 (r_3 and r_4, ...; 0 for K = 1): the copies
+    share no signs, so that what they agree on is no noise. Then s^2 is A / P, at most 1, and one estimate brings at most three times the length that A allows. In the means a power counts for at
     most 1 + 10 times their own, so that one explosion does not rule them; an estimate that is zero, without targets,
     or too large for a float says nothing. Lengths are in the metric C = (J + Lambda)^-1 in which theta moves, where 1
     is a standard deviation of what the filter knows; in a metric without such a unit (SGD, optax) c is E / 10, and
@@ -220,7 +219,8 @@ class Caution:
         exact = seen.exact_power
         ceiling = jnp.asarray(self.ceiling, exact.dtype) if metric.has_unit else TIMID * exact
         trust = jnp.exp(2 * TRUST * jnp.maximum(seen.agreement, 0))
-        return self.budget * trust * exact * ceiling * over(exact + ceiling)
+        doubt = jnp.sqrt(exact * over(exact + seen.random_power))
+        return self.budget * trust * doubt * exact * ceiling * over(exact + ceiling)
 
 
 def _counted(power: Float[Array, ""], mean: Float[Array, ""], metric: Metric) -> Float[Array, ""]:

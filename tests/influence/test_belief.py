@@ -47,7 +47,8 @@ def test_caution_allows_a_power_of_its_own_to_the_random_part(metric):
     agreement = signal / np.sqrt(dot([0.2, 0], [0.2, 0]) * dot([0.2, -0.3], [0.2, -0.3]))
     ceiling = exact / 10 if isinstance(metric, Euclidean) else 0.25
     budget = 0.01  # little enough for s to stay below 1
-    allowed = budget * np.exp(12 * agreement) * exact * ceiling / (exact + ceiling)
+    doubt = np.sqrt(exact / (exact + power))
+    allowed = budget * doubt * np.exp(12 * agreement) * exact * ceiling / (exact + ceiling)
     share = np.sqrt(allowed / power)
     assert 0 < share < 1
     belief = nbt.Caution(budget=budget)
@@ -63,7 +64,7 @@ def test_one_copy_agrees_with_nobody():
     alone = Parts(EXACT, jnp.array([50.0]), EXACT[None])
     memory, _ = followed(nbt.Caution(), alone, Euclidean(), 50)
     assert float(memory.agreement) == float(memory.signal_power) == 0
-    np.testing.assert_allclose(nbt.Caution().factor(memory), 1 / np.sqrt(11) / 50, rtol=1e-12)
+    np.testing.assert_allclose(nbt.Caution().factor(memory), np.sqrt(1 / 11 / np.sqrt(1 + 50**2)) / 50, rtol=1e-12)
 
 
 def test_copies_that_agree_are_believed_against_the_exact_part():

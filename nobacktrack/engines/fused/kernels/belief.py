@@ -30,13 +30,14 @@ def believe(s: Any, m: Any, exact: Any) -> None:
 
 @kernel
 def weigh(s: Any, m: Any, exact: Any) -> Any:
-    """s, which lets the random part have the power A = budget exp(12 z+) E c / (E + c)."""
+    """s, which lets the random part have the power A = budget exp(12 z+) sqrt(E / (E + P)) E c / (E + c)."""
     seen, settings = vector(m, TAIL.seen), vector(m, TAIL.settings)
     random = remember(s, m, exact)
     power, one = seen[Seen.EXACT_POWER], ONE + ZERO * seen[Seen.ESTIMATES]
     ceiling = settings[Setting.CEILING] if s.theta_metric != Metric.EUCLIDEAN else settings[Setting.TIMID] * power
     trust = math.exp((ONE + ONE) * settings[Setting.TRUST] * max(seen[Seen.AGREEMENT], ZERO))
-    allowed = settings[Setting.BUDGET] * trust * power * ceiling * reciprocal(power + ceiling)
+    doubt = math.sqrt(power * reciprocal(power + seen[Seen.RANDOM_POWER]))
+    allowed = settings[Setting.BUDGET] * trust * doubt * power * ceiling * reciprocal(power + ceiling)
     if seen[Seen.RANDOM_POWER] > ZERO:
         seen[Seen.SHARE] = min(one, math.sqrt(allowed * reciprocal(seen[Seen.RANDOM_POWER])))
     if random > ZERO:
