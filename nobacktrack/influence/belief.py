@@ -144,13 +144,14 @@ class Experience(NamedTuple):
 class Caution:
     """s = 1 as long as the noise can be borne; else as much as keeps it small beside the exact part.
 
-    The random part may have the power A = budget exp(12 z+) sqrt(E / (E + P)) E c / (E + c), E being the mean of
-    |g|^2, P the mean power of the random part, c the `ceiling`, and z the mean cosine of the running means of r_1 and r_2 (r_3 and r_4, ...; 0 for K = 1): the copies
-    share no signs, so that what they agree on is no noise. Then s^2 is A / P, at most 1, and one estimate brings at most three times the length that A allows. In the means a power counts for at
-    most 1 + 10 times their own, so that one explosion does not rule them; an estimate that is zero, without targets,
-    or too large for a float says nothing. Lengths are in the metric C = (J + Lambda)^-1 in which theta moves, where 1
-    is a standard deviation of what the filter knows; in a metric without such a unit (SGD, optax) c is E / 10, and
-    powers count whole.
+    The random part may have the power A = budget exp(12 z+) sqrt(E / (E + P)) E c / (E + c), E being the mean of |g|^2,
+    P the mean power of the random part, c the `ceiling`, and z the mean cosine of the running means of r_1 and r_2 (r_3
+    and r_4, ...; 0 for K = 1): the copies share no signs, so that what they agree on is no noise. Then s^2 is A / P, at
+    most 1, and one estimate brings at most three times the length that A allows. In the means a power counts for at
+    most 1 + 10 times their own, so that one explosion does not rule them; an estimate that is zero, without targets, or
+    too large for a float says nothing. Lengths are in the metric C = (J + Lambda)^-1 in which theta moves, where 1 is a
+    standard deviation of what the filter knows; in a metric without such a unit (SGD, optax) c is E / 10, and powers
+    count whole.
 
     `budget` is a ratio of powers: less follows the exact part more closely. `memory` is the number of estimates in
     the running means. None of these wants tuning.
