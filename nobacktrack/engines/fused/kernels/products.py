@@ -31,9 +31,7 @@ def add_products(
     total: Any, count: Any, parts: Any, first: Any, terms: Any, weights: Any, start: Any, rows: Any
 ) -> None:
     """total_p += sum_i weights_pi parts_i for p < count, i = first, ..., in some rows."""
-    for begin in range(start, start + rows, BLOCK):
-        at, width = np.uint64(begin), np.uint64(min(BLOCK, start + rows - begin))
-        add_tiles(by_sum, total, count, parts, first, terms, weights, 0, at, width)
+    add_blocks(by_sum, total, count, parts, first, terms, weights, 0, start, rows)
 
 
 @kernel
@@ -41,9 +39,26 @@ def add_outer_products(
     total: Any, count: Any, parts: Any, terms: Any, weights: Any, shift: Any, start: Any, rows: Any
 ) -> None:
     """total_p += sum_i weights_{shift + i, p} parts_i for p < count, i < terms, in some rows."""
+    add_blocks(by_part, total, count, parts, 0, terms, weights, shift, start, rows)
+
+
+@inlined
+def add_blocks(
+    weight: Any,
+    total: Any,
+    count: Any,
+    parts: Any,
+    first: Any,
+    terms: Any,
+    weights: Any,
+    shift: Any,
+    start: Any,
+    rows: Any,
+) -> None:
+    """Block by block of rows."""
     for begin in range(start, start + rows, BLOCK):
         at, width = np.uint64(begin), np.uint64(min(BLOCK, start + rows - begin))
-        add_tiles(by_part, total, count, parts, 0, terms, weights, shift, at, width)
+        add_tiles(weight, total, count, parts, first, terms, weights, shift, at, width)
 
 
 @inlined
@@ -88,11 +103,3 @@ def add_part(total: Any, p: Any, weight: Any, parts: Any, part: Any, at: Any, wi
     of, i = np.uint64(p), np.uint64(part)
     for r in range(width):
         total[of, at + r] += weight * parts[i, at + r]
-
-
-@kernel
-def add_row(total: Any, p: Any, weight: Any, part: Any, start: Any, rows: Any) -> None:
-    """total_p += weight part, in some rows."""
-    of, at = np.uint64(p), np.uint64(start)
-    for r in range(np.uint64(rows)):
-        total[of, at + r] += weight * part[at + r]

@@ -14,16 +14,13 @@ from .cells import compute_activity
 
 @kernel
 def compute_fan_in(s: Any, m: Any, symbol: Any, values: Any, at_hand: Any) -> None:
-    """u = [1, activity, x] at h, as each group of gates hears it; `at_hand`: the activity has been computed already."""
+    """u = [1, activity, x] at h, as each group of gates hears it; with no values, x is a symbol. `at_hand`: the activity
+    has been computed already.
+    """
     activity = vector(m, PIECE.activity)
     if not at_hand:
         compute_activity(s.activation, matrix(m, PIECE.h), activity, vector(m, PIECE.slope))
-    fan_in(activity, s.units, symbol, values, matrix(m, PIECE.hears), matrix(m, PIECE.u))
-
-
-@kernel
-def fan_in(activity: Any, n: Any, symbol: Any, values: Any, hears: Any, u: Any) -> None:
-    """u = [1, activity, x] as each group of gates hears it; with no values, x is a symbol."""
+    hears, u, n = matrix(m, PIECE.hears), matrix(m, PIECE.u), s.units
     for kind in range(u.shape[0]):
         u[kind, 0] = activity[0]
         for i in range(n):

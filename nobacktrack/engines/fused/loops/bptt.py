@@ -12,7 +12,7 @@ from .. import SOURCES
 from ..kernels import transition
 from ..kernels.cells import compute_activity, step_cells
 from ..kernels.forms import damp
-from ..kernels.products import add_outer_products, add_products, add_row
+from ..kernels.products import add_outer_products, add_part, add_products
 from ..kernels.readout import score
 from ..kernels.rows import move_phi, move_theta_along
 from ..kernels.signs import tick
@@ -147,16 +147,16 @@ def add_to_gradient(s: Any, m: Any, first: Any, count: Any, pulled: Any, gradien
     hears, activities = matrix(m, PIECE.hears), matrix(m, WINDOW.activities)
     ring_x, rows = matrix(m, WINDOW.ring_x), s.gates * s.units // s.groups
     for kind in range(s.groups):
-        start = kind * rows
+        start, width = np.uint64(kind * rows), np.uint64(rows)
         fan = 1 + s.units if hears[kind, 0] > ZERO else 1
-        add_outer_products(gradient, fan, pulled, count, activities, first, start, rows)
+        add_outer_products(gradient, fan, pulled, count, activities, first, kind * rows, rows)
         for j in range(count):
             slot, heard = slot_of(s, m, first + j), hears[kind, 1]
             if s.inputs:
                 for i in range(s.inputs):
-                    add_row(gradient, 1 + s.units + i, heard * ring_x[slot, i], row(pulled, j), start, rows)
+                    add_part(gradient, 1 + s.units + i, heard * ring_x[slot, i], pulled, j, start, width)
             elif heard > ZERO:
-                add_row(gradient, 1 + s.units + m.ints[RING + slot], heard, row(pulled, j), start, rows)
+                add_part(gradient, 1 + s.units + m.ints[RING + slot], heard, pulled, j, start, width)
 
 
 @inlined
