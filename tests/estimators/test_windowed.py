@@ -13,6 +13,7 @@ from nobacktrack.estimators import windowed
 from nobacktrack.estimators.blocks import STEADY, steady
 from nobacktrack.influence.belief import Parts
 from nobacktrack.protocol import Point, flat
+from nobacktrack.updates.metrics import Euclidean
 
 EXACT = 1e-12
 
@@ -290,6 +291,15 @@ class Only:
 def with_only(learner, copy):
     estimator = nbt.BlockNoBackTrack(depth=2, rank=2, belief=Only(copy))
     return nbt.Learner(learner.system, estimator, learner.update)
+
+
+@pytest.mark.parametrize("smallest", [0.0, 1e-45, 1e-30])
+def test_demand_too_small_for_a_float_measures_h_still(smallest):
+    """After 240 steps a derivative of 1e-22 is nothing unusual, and its square no whole number of single precision."""
+    memory = jnp.full(3, smallest, jnp.float32)
+    q = np.asarray(nbt.DemandNorms().ruler(memory, None, None, Euclidean()).q)
+    assert np.isfinite(q**-0.25).all()
+    assert (q >= 1).all()
 
 
 @pytest.mark.parametrize("system", ["lstm", "own", "two layers", "euler"])

@@ -151,6 +151,8 @@ def test_a_shock_is_damped_and_what_is_usual_is_not():
     np.testing.assert_allclose(moved, -update.metric_of(following).raised(shortened), rtol=1e-12)
     np.testing.assert_allclose(following.information[0], 0.5 * state.information[0] + shortened**2, rtol=1e-12)
     np.testing.assert_allclose(following.lengths.usual, lengths.usual + (bound - lengths.usual) / 51, rtol=1e-12)
+    nothing, _ = update.apply(state, params, evidence_of(jnp.zeros(3)), jnp.asarray(51.0))
+    assert nothing.lengths == lengths
     for beyond in (1e200, jnp.inf, jnp.nan):
         following, moved = update.apply(state, params, evidence_of(beyond * usual), jnp.asarray(51.0))
         np.testing.assert_array_equal(moved, params)

@@ -14,8 +14,8 @@ from .cells import compute_activity
 
 @kernel
 def compute_fan_in(s: Any, m: Any, symbol: Any, values: Any, at_hand: Any) -> None:
-    """u = [1, activity, x] at h, as each group of gates hears it; with no values, x is a symbol. `at_hand`: the activity
-    has been computed already.
+    """u = [1, activity, x] at h, as each group of gates hears it; with no values, x is a symbol. `at_hand`: the
+    activity has been computed already.
     """
     activity = vector(m, PIECE.activity)
     if not at_hand:
