@@ -76,6 +76,9 @@ class System:
         """y_hat = Y(phi, h)."""
         return self.readout(params.phi, h)
 
+    def shown(self, h: Any) -> None:
+        return None
+
     def fisher_root(self, y_hat: Any, y: Any) -> Tree:
         """A square root of the Hessian of the loss in y_hat, its negative directions left out."""
         vector, unravel = ravel_pytree(y_hat)
@@ -122,7 +125,8 @@ class Learner(AbstractLearner):
 
     def begin_moves(self, params: Params, h: Tree, influence: Tree) -> Moves:
         units, measured = getattr(self.system, "units", flat(h).size), self.noise(influence) is not None
-        layout = Layout(self.system.packed, units, measured)
+        shown = self.system.shown(h)
+        layout = Layout(self.system.packed, units, measured, width=0 if shown is None else shown.size)
         return Moves(
             self.updates.theta.init(params.theta, layout),
             self.updates.phi.init(params.phi, layout._replace(bounded=True)),
@@ -146,6 +150,13 @@ class Learner(AbstractLearner):
         it.
         """
         return self.estimator.noise(influence) if hasattr(self.estimator, "noise") else None
+
+    @property
+    def inputs(self) -> int:
+        """How many numbers of variance 1 an input has, about: a symbol counts as one, a vector is taken to be
+        standardised.
+        """
+        return getattr(self.system, "inputs", None) or 1
 
     @property
     def updates(self) -> Apart:
@@ -218,9 +229,11 @@ class Learner(AbstractLearner):
 
         # phi moves at every target, and goes by the noise that was known before this one
         before, after = self.noise(state.influence), self.noise(influence)
+        shown = system.shown(state.h)
+        heard = None if shown is None else shown[None]
         evidence = Params(
-            Evidence(dl_dtheta, pull_theta, fisher_root, noise=after),
-            Evidence(dl_dphi, pull_phi, fisher_root, noise=before),
+            Evidence(dl_dtheta, pull_theta, fisher_root, None, after, heard, self.inputs),
+            Evidence(dl_dphi, pull_phi, fisher_root, None, before, heard),
         )
         return loss, evidence, influence, ready
 
@@ -239,10 +252,10 @@ class Learner(AbstractLearner):
 
 def adopt_memory(known: Tree, fresh: Tree) -> Tree:
     """What an update knew, if it is of the same kind as what another begins with, with the prior of the other, and
-    the lengths that it has seen: none.
+    what it has seen of lengths and of the units: nothing.
     """
     if hasattr(known, "lengths") and hasattr(fresh, "lengths"):
-        known = known._replace(prior=fresh.prior, lengths=fresh.lengths)
+        known = known._replace(prior=fresh.prior, lengths=fresh.lengths, hearing=fresh.hearing)
     return known if jax.tree.map(jax.typeof, known) == jax.tree.map(jax.typeof, fresh) else fresh
 
 

@@ -107,18 +107,21 @@ class Evidence(NamedTuple):
         None  # g_k whose outer products stand for that of the gradient, stacked, where it is a mean of several
     )
     noise: Array | float | None = None  # the power of what is random in it over that of the rest; None: not known
+    heard: Float[Array, "samples width"] | None = None  # what the rows hear of the units now; None: they have no rows
+    inputs: int = 0  # how many numbers of variance 1 they hear beside
 
 
 class Layout(NamedTuple):
     """What an update may know of a system: whether parameters are arrays of rows [bias | weights], how many units
-    there are, whether the estimator knows the noise in its gradients, and whether none of these can be far longer than
-    usual, as those of phi.
+    there are, whether the estimator knows the noise in its gradients, whether none of these can be far longer than
+    usual, as those of phi, and how many numbers the units show to the rows.
     """
 
     packed: bool
     units: int
     measured: bool = False
     bounded: bool = False
+    width: int = 0
 
 
 class RowBlock(NamedTuple):
@@ -165,6 +168,7 @@ class AnySystem(Protocol):
     def init(self, key: Any, dtype: Any) -> tuple[Params, Tree]: ...
     def evolve(self, params: Params, h: Any, x: Any) -> Tree: ...
     def predict(self, params: Params, h: Any) -> Tree: ...
+    def shown(self, h: Any) -> Array | None: ...  # what the rows of phi hear of h, where there are rows
     def fisher_root(self, y_hat: Any, y: Any) -> Tree: ...
     @property
     def loss(self) -> Callable[[Any, Any], Array]: ...

@@ -134,9 +134,12 @@ class Together(AbstractLearner):
         )
         t = counter.ordinal(state.t, jnp.result_type(loss))
         noise = {"phi": self._noise(at.influence), "theta": self._noise(influence)}
+        heard = jax.vmap(self.learner.system.shown)(at.h)
 
         def move(group: str) -> tuple[Tree, Tree]:
-            evidence = _mean(getattr(gradients, group), self.streams)._replace(noise=noise[group])
+            inputs = self.learner.inputs if group == "theta" else 0
+            evidence = _mean(getattr(gradients, group), self.streams)
+            evidence = evidence._replace(noise=noise[group], heard=heard, inputs=inputs)
             update = getattr(self.updates, group)
             return update.apply(getattr(state.update, group), getattr(state.params, group), evidence, t)
 

@@ -208,7 +208,11 @@ class Recurrent(ABC):
 
     def predict(self, params: Params, h: Float[Array, " n"]) -> Float[Array, " outputs"]:
         """y_hat = Y(phi, h)."""
-        return affine(params.phi, self.activity(self.substeps[-1].shown(h)))
+        return affine(params.phi, self.shown(h))
+
+    def shown(self, h: Float[Array, " n"]) -> Float[Array, " width"]:
+        """What the readout hears."""
+        return self.activity(self.substeps[-1].shown(h))
 
     def loss(self, y_hat: Float[Array, " outputs"], y: Array) -> Float[Array, ""]:
         return self.readout.loss(y_hat, y)

@@ -46,6 +46,10 @@ class Stack:
         return sum(layer.units for layer in self.layers)
 
     @property
+    def inputs(self) -> int | None:
+        return self.top.inputs
+
+    @property
     def size(self) -> int:
         return sum(layer.size for layer in self.layers)
 
@@ -92,7 +96,11 @@ class Stack:
 
     def predict(self, params: Params, h: Flat) -> Float[Array, " outputs"]:
         """y_hat = Y(phi, h), from the top layer."""
-        return affine(params.phi, self.top.activity(self.substeps[-1].read(h)))
+        return affine(params.phi, self.shown(h))
+
+    def shown(self, h: Flat) -> Float[Array, " width"]:
+        """What the readout hears."""
+        return self.top.activity(self.substeps[-1].read(h))
 
     def loss(self, y_hat: Float[Array, " outputs"], y: Array) -> Float[Array, ""]:
         return self.readout.loss(y_hat, y)

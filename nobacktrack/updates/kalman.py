@@ -26,7 +26,9 @@ from ..protocol import Evidence, Layout, Tree
 from .metrics import Kind, Mahalanobis, QuasiDiagonal
 
 MOST_DECAY = 1 - 1e-6
-QUIET_PRIOR, QUIET_DECAY = 2.0, 0.03  # for gradients without noise
+QUIET_DECAY = 0.03  # for gradients without noise
+LEAST_PRIOR = 2.0
+HEARD = 1000  # samples in the means of what the rows hear
 NOISY_DECAY = 0.1
 SHOCK = 10.0  # times the usual squared length of a gradient, and 1: longer ones are shortened
 LENGTHS = 333  # gradients in the mean of squared lengths
@@ -39,15 +41,36 @@ class Lengths(NamedTuple):
     usual: Float[Array, ""]
 
 
+class Hearing(NamedTuple):
+    """How often the units were listened to, the mean of what they show to the rows, and its variance, added up over
+    the units. That begins as their number, which counts as one sample.
+    """
+
+    samples: Float[Array, ""]
+    mean: Float[Array, " width"]
+    variance: Float[Array, ""]
+
+    def listen(self, heard: Float[Array, "samples width"]) -> Hearing:
+        """The running means, plain means at first, with one more sample, or several of one moment."""
+        samples = self.samples + 1
+        pace = jnp.maximum(1 / samples, 1 / HEARD)
+        apart = heard - self.mean[None]
+        now = (1 - pace) * jnp.mean(jnp.sum(apart**2, axis=1))
+        variance = self.variance + jnp.maximum(1 / (samples + 1), 1 / HEARD) * (now - self.variance)
+        return Hearing(samples, self.mean + pace * jnp.mean(apart, axis=0), variance)
+
+
 class Filter(NamedTuple):
     """What a filter knows: the information J, reduced, and the prior Lambda (which is not decayed); where J does not
-    take in every gradient, how many came since it took one in; where shocks are damped, what length is usual.
+    take in every gradient, how many came since it took one in; where shocks are damped, what length is usual; where
+    Lambda follows from it, what the rows hear.
     """
 
     information: Tree
     prior: Float[Array, ""]
     age: Tree = ()
     lengths: Tree = ()
+    hearing: Tree = ()
 
 
 @configuration
@@ -76,15 +99,17 @@ class ExactFisher:
 class Kalman:
     """J <- (1 - gamma_t) J + MatrixReduce(dy^T I dy),  params <- params - (J + Lambda)^-1 dl/dparams [NBT, Alg. 2].
 
-    `decay` is gamma_t, a number or a function of t, and `prior` is Lambda. What is not given follows from the noise of
-    the gradient: Lambda = 2 (1 + noise) and 0.03 / sqrt t where the estimator knows the power of what is random in it
-    over that of the rest, as truncated BPTT (0) and `Caution` do; the number of units and 0.1 / sqrt t, the
-    paper's, where it does not. Where Lambda is so small, a gradient of theta with g^T (J + Lambda)^-1 g above 1 + 10
-    times its running mean is shortened to that, and one too long for a float is left out: gradients through many
-    steps explode. `information` is a first J, as the metric keeps it, on the scale of one group of
-    parameters. The size of the steps comes from J: there is no rate. With `every` = m, J takes in the first of each m
-    gradients, with weight m, and the m steps share it: J <- (1 - gamma_t)^m J + m MatrixReduce(dy^T I dy). That moves
-    less memory (docs/engines.md).
+    `decay` is gamma_t, a number or a function of t, and `prior` is Lambda. What is not given is the paper's, the number
+    of units and 0.1 / sqrt t, unless the estimator knows its noise, the power of what is random in its gradient over
+    that of the rest, as truncated BPTT (0) and `Caution` do. Then they are max(2, V / 2) (1 + noise) and 0.03 / sqrt t.
+    V is the variance of what a row hears, added up over the units and inputs that it hears, so that what the prior
+    expects of a pre-activation has a variance of 2 at most. Where Lambda is so small, a gradient of theta with g^T (J +
+    Lambda)^-1 g above 1 + 10 times its running mean is shortened to that, and one too long for a float is left out:
+    gradients through many steps explode.
+
+    `information` is a first J, as the metric keeps it, on the scale of one group of parameters. The size of the steps
+    comes from J: there is no rate. With `every` = m, J takes in the first of each m gradients, with weight m, and the m
+    steps share it: J <- (1 - gamma_t)^m J + m MatrixReduce(dy^T I dy). That moves less memory (docs/engines.md).
     """
 
     decay: Any = None
@@ -109,9 +134,15 @@ class Kalman:
         if self.information is not None:
             information = replacement(self.information, information, "information")
         zero, follows = jnp.zeros((), dtype), self.prior is None and layout.measured
-        prior = jnp.asarray(self.prior if self.prior is not None else QUIET_PRIOR if follows else layout.units, dtype)
-        age = jnp.zeros((), jnp.int32) if self.every > 1 else ()
-        return Filter(information, prior, age, Lengths(zero, zero) if follows and not layout.bounded else ())
+        hearing = Hearing(zero, jnp.zeros(layout.width, dtype), jnp.asarray(layout.width, dtype))
+        usual = LEAST_PRIOR if follows and not layout.width else layout.units
+        return Filter(
+            information,
+            jnp.asarray(usual if self.prior is None else self.prior, dtype),
+            jnp.zeros((), jnp.int32) if self.every > 1 else (),
+            Lengths(zero, zero) if follows and not layout.bounded else (),
+            hearing if follows and layout.width else (),
+        )
 
     def apply(self, state: Filter, params: Tree, evidence: Evidence, t: Float[Array, ""]) -> tuple[Filter, Tree]:
         state, evidence = self._damped(self._tempered(state, evidence), evidence)
@@ -120,12 +151,18 @@ class Kalman:
         return state, jax.tree.map(jnp.subtract, params, step)
 
     def _tempered(self, state: Filter, evidence: Evidence) -> Filter:
-        """Lambda = 2 (1 + noise), where it was not given. A step of -g / Lambda changes the loss by -|m|^2 / Lambda +
-        const (|m|^2 + |r|^2) / Lambda^2, m being the mean of g and r its noise: least for Lambda ~ 1 + |r|^2 / |m|^2.
+        """Lambda = max(2, V / 2) (1 + noise), where it was not given. A step of -g / Lambda changes the loss by -|m|^2
+        / Lambda + const (|m|^2 + |r|^2) / Lambda^2, m being the mean of g and r its noise: least for Lambda ~ 1 + |r|^2
+        / |m|^2.
         """
         if self.prior is not None or evidence.noise is None:
             return state
-        return state._replace(prior=jnp.asarray(QUIET_PRIOR * (1 + evidence.noise), state.prior.dtype))
+        prior = jnp.asarray(LEAST_PRIOR, state.prior.dtype)
+        if isinstance(state.hearing, Hearing):
+            assert evidence.heard is not None, "a filter whose rows hear units is told what they hear"
+            state = state._replace(hearing=state.hearing.listen(evidence.heard))
+            prior = jnp.maximum(prior, (state.hearing.variance + evidence.inputs) / 2)
+        return state._replace(prior=prior * (1 + jnp.asarray(evidence.noise, prior.dtype)))
 
     def _damped(self, state: Filter, evidence: Evidence) -> tuple[Filter, Evidence]:
         """A gradient that is not much longer than usual."""

@@ -7,6 +7,7 @@ import pytest
 
 import nobacktrack as nbt
 from nobacktrack import checks
+from nobacktrack.updates.kalman import Hearing
 
 STREAM = nbt.streams.anbn(1, 5, length=60, seed=0)
 
@@ -101,8 +102,6 @@ def test_linear_gaussian_readout_is_recursive_least_squares():
 
 def test_prior_and_decay_follow_from_the_noise_where_it_is_known():
     system = nbt.RNN(units=7, symbols=3)
-    quiet = nbt.Learner(system, nbt.TruncatedBPTT(depth=5), nbt.Kalman())
-    assert float(quiet.init(0).update.theta.prior) == 2
     update = nbt.Kalman()
     assert (update.decay_of(True), update.decay_of(False)) == (nbt.inverse_sqrt(0.03), nbt.inverse_sqrt(0.1))
     assert nbt.Kalman(decay=0.5).decay_of(True) == 0.5
@@ -114,6 +113,52 @@ def test_prior_and_decay_follow_from_the_noise_where_it_is_known():
         assert noise > 5e-3
         assert float(state.update.theta.prior) == pytest.approx(2 * (1 + noise), rel=1e-9)
         assert float(state.update.phi.prior) == pytest.approx(2 * (1 + noise), rel=1e-3)
+
+
+@pytest.mark.parametrize("engine", ["jax", "fused"])
+@pytest.mark.parametrize("estimator", [nbt.TruncatedBPTT(depth=5), nbt.BlockNoBackTrack(depth=10, every=5)])
+def test_the_prior_follows_from_what_the_rows_hear(engine, estimator):
+    """Units of variance about 1 each: V is that of what was shown at the targets at which the rows moved."""
+    learner = nbt.Learner(nbt.GRU(units=30, inputs=2, outputs=1), estimator, nbt.Kalman())
+    random = np.random.default_rng(0)
+    stream = 9 * random.normal(size=(60, 2)), random.normal(size=(60, 1))
+    state, shown, theta, noises = learner.init(0, dtype=jnp.float64), [], [], []
+    after, _ = learner.run(state, stream, engine=engine)
+    for x, y in zip(*stream, strict=True):
+        state = learner.advance(state, x)
+        noises.append(estimator.noise(state.influence))
+        moved = state.params.theta
+        shown.append(np.asarray(state.h))
+        state, _ = learner.observe(state, y)
+        if np.any(state.params.theta != moved):
+            theta.append(shown[-1])
+    groups = (theta, 2, estimator.noise(state.influence)), (shown, 0, noises[-1])
+    for moves, (heard, inputs, noise) in zip(after.update, groups, strict=True):
+        samples = len(heard)
+        variance = (30 + samples * np.var(heard, axis=0).sum()) / (samples + 1)
+        np.testing.assert_allclose(moves.hearing.mean, np.mean(heard, axis=0), rtol=1e-9)
+        np.testing.assert_allclose(moves.hearing.variance, variance, rtol=1e-9)
+        assert variance > 4
+        np.testing.assert_allclose(moves.prior, (variance + inputs) / 2 * (1 + noise), rtol=1e-9)
+
+
+def test_what_is_heard_is_forgotten_at_last_and_counts_from_several_streams():
+    hearing = Hearing(jnp.asarray(1e6), jnp.array([1.0, 2.0]), jnp.asarray(3.0)).listen(jnp.array([[2.0, 2], [1, 5]]))
+    np.testing.assert_allclose(hearing.mean, [1.0005, 2.0015])
+    np.testing.assert_allclose(hearing.variance, 3 + (0.999 * 5 - 3) / 1000)
+    together = nbt.Together(nbt.Learner(nbt.GRU(units=9, symbols=3), nbt.TruncatedBPTT(depth=2), nbt.Kalman()), 2)
+    state, _ = together.run(together.init(0), np.array([[0, 1], [1, 2], [2, 0], [0, 0], [1, 1]]))
+    assert float(state.update.phi.hearing.samples) == 5
+    assert 0 < float(state.update.phi.hearing.variance) < 9
+
+
+def test_a_system_without_rows_has_the_least_prior():
+    system = nbt.System(lambda theta, h, x: theta * h + x, lambda phi, h: phi * h, lambda y_hat, y: (y_hat - y) ** 2)
+    learner = nbt.Learner(system, nbt.TruncatedBPTT(depth=2), nbt.Kalman())
+    state = learner.init(0, theta=0.5, phi=1.0, h=0.0, x=0.0)
+    for _ in range(2):
+        assert (float(state.update.theta.prior), state.update.theta.hearing) == (2, ())
+        state, _ = learner.run(state, (np.ones(6), np.ones(6)))
 
 
 @pytest.mark.parametrize("engine", ["jax", "fused"])

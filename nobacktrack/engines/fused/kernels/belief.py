@@ -7,7 +7,6 @@ from typing import Any
 
 from ....compiled import ONE, ZERO, kernel
 from ..codes import Belief, Metric
-from ..memory.layout import PIECE
 from ..memory.views import matrix, slab, vector
 from ..memory.windows import TAIL, Seen, Setting
 from .forms import add_multiple, add_units, copy_multiple, products
@@ -113,9 +112,10 @@ def cosine(s: Any, m: Any, a: Any, b: Any) -> Any:
 
 
 @kernel
-def temper(s: Any, m: Any, group: Any) -> None:
-    """Lambda of theta (0) or phi (1), where it was not given, from the noise that is believed."""
-    prior, seen = vector(m, PIECE.free_priors)[group], vector(m, TAIL.seen)
-    if s.belief == Belief.CAUTION and prior > ZERO:
-        noise = max(seen[Seen.RANDOM_POWER] - seen[Seen.SIGNAL_POWER], ZERO) * reciprocal(seen[Seen.EXACT_POWER])
-        vector(m, PIECE.priors)[group] = prior * (ONE + seen[Seen.SHARE] * seen[Seen.SHARE] * noise)
+def noise_of(s: Any, m: Any) -> Any:
+    """The power of the noise that is believed over that of the exact part."""
+    seen = vector(m, TAIL.seen)
+    if s.belief != Belief.CAUTION:
+        return ZERO * seen[Seen.SHARE]
+    noise = max(seen[Seen.RANDOM_POWER] - seen[Seen.SIGNAL_POWER], ZERO) * reciprocal(seen[Seen.EXACT_POWER])
+    return seen[Seen.SHARE] * seen[Seen.SHARE] * noise

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....compiled import ONE, ZERO, inlined, kernel
+from ....compiled import HALF, ONE, ZERO, inlined, kernel
+from ....updates.kalman import HEARD
 from ..codes import Metric
 from ..memory.layout import BLOCK, PIECE, SCRATCH_ROWS
 from ..memory.views import Count, matrix, vector
@@ -185,6 +186,26 @@ def move_along_array(group: Any, gradient: Any, scratch: Any) -> None:
         for i in range(np.uint64(1), np.uint64(fan)):
             move_weights(from_array, group, gradient, scratch, group.prior, i, start, count)
         move_biases(group, scratch, start, count)
+
+
+@kernel
+def temper(m: Any, group: Any, noise: Any) -> None:
+    """Lambda of theta (0) or phi (1), where it was not given, from what the rows hear and from the noise of the
+    gradient: `Kalman`, compiled.
+    """
+    least = vector(m, PIECE.least_priors)[group]
+    if least > ZERO:
+        mean, activity, heard = matrix(m, PIECE.heard_mean), vector(m, PIECE.activity), matrix(m, PIECE.heard)
+        heard[group, 0] += ONE
+        samples, slowest = heard[group, 0], heard.dtype.type(1 / HEARD)
+        pace, now = max(ONE / samples, slowest), ZERO * samples
+        for i in range(mean.shape[1]):
+            apart = activity[1 + i] - mean[group, i]
+            now += apart * apart
+            mean[group, i] += pace * apart
+        heard[group, 1] += max(ONE / (samples + ONE), slowest) * ((ONE - pace) * now - heard[group, 1])
+        prior = max(least, HALF * (heard[group, 1] + vector(m, PIECE.heard_beside)[group]))
+        vector(m, PIECE.priors)[group] = prior * (ONE + noise)
 
 
 @kernel

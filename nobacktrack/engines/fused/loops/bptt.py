@@ -14,7 +14,7 @@ from ..kernels.cells import compute_activity, step_cells
 from ..kernels.forms import damp
 from ..kernels.products import add_outer_products, add_part, add_products
 from ..kernels.readout import score
-from ..kernels.rows import move_phi, move_theta_along
+from ..kernels.rows import move_phi, move_theta_along, temper
 from ..kernels.signs import tick
 from ..memory import packing
 from ..memory.layout import PIECE
@@ -30,17 +30,26 @@ HEAD, HELD, FRESH, READY, RING = range(COUNTERS, COUNTERS + 5)
 
 @inlined
 def observe(s: Any, m: Any, symbol: Any, values: Any, pace: Any, phi_pace: Any) -> Any:
-    return observe_in_blocks(close, s, m, symbol, values, pace, phi_pace)
+    return observe_in_blocks(close, no_noise, s, m, symbol, values, pace, phi_pace)
 
 
 @inlined
-def observe_in_blocks(close: Any, s: Any, m: Any, symbol: Any, values: Any, pace: Any, phi_pace: Any) -> Any:
+def no_noise(s: Any, m: Any) -> Any:
+    return ZERO * vector(m, PIECE.priors)[0]
+
+
+@inlined
+def observe_in_blocks(
+    close: Any, noise_of: Any, s: Any, m: Any, symbol: Any, values: Any, pace: Any, phi_pace: Any
+) -> Any:
     """Score, move phi; where `close` has found that a block is over theta moves too."""
     loss = score(s, m, symbol, values)
+    temper(m, 1, noise_of(s, m))
     move_phi(s, m, phi_pace)
     add_loss(s, m)
     close(s, m)
     if m.ints[READY]:
+        temper(m, 0, noise_of(s, m))
         damp(s, m, matrix(m, WINDOW.gradient))
         move_theta_along(s, m, matrix(m, WINDOW.gradient), pace)
         m.ints[READY] = 0

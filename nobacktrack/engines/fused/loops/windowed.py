@@ -16,7 +16,7 @@ from ....influence.norms import LEAST_WORTH, DemandNorms, EuclideanNorms, Metric
 from .. import SOURCES
 from ..codes import Belief, Norms
 from ..kernels import transition
-from ..kernels.belief import believe, temper
+from ..kernels.belief import believe, noise_of
 from ..kernels.forms import add_multiple, add_units, copy_multiple, norms_of, square
 from ..kernels.norms import balance, form_metric, state_norm
 from ..kernels.products import add_products
@@ -53,15 +53,7 @@ def age_of(s: Any) -> Any:
 
 @inlined
 def observe(s: Any, m: Any, symbol: Any, values: Any, pace: Any, phi_pace: Any) -> Any:
-    temper(s, m, 1)  # phi moves before the block is closed
-    return bptt.observe_in_blocks(close_and_temper, s, m, symbol, values, pace, phi_pace)
-
-
-@kernel
-def close_and_temper(s: Any, m: Any) -> None:
-    close(s, m)
-    if m.ints[READY]:
-        temper(s, m, 0)
+    return bptt.observe_in_blocks(close, noise_of, s, m, symbol, values, pace, phi_pace)
 
 
 @kernel

@@ -105,7 +105,10 @@ class Pieces(NamedTuple):
     phi_m0i: np.ndarray = of_state(lambda s: _arrow(s.phi_metric, 1 + s.units, s.answers))
     phi_mii: np.ndarray = of_state(lambda s: _diagonal(s.phi_metric, 1 + s.units, s.answers))
     priors: np.ndarray = of_state(lambda s: (2,))  # of theta, of phi
-    free_priors: np.ndarray = beside(lambda s: (2,))  # what they are without noise, or 0 where they were given
+    least_priors: np.ndarray = beside(lambda s: (2,))  # what they are at least, or 0 where they were given
+    heard_mean: np.ndarray = of_state(lambda s: (2, s.units))  # what the rows of theta and of phi hear of the units
+    heard: np.ndarray = of_state(lambda s: (2, 2))  # how often, and its variance
+    heard_beside: np.ndarray = beside(lambda s: (2,))  # the variance of the inputs that they hear
     lengths: np.ndarray = of_state(lambda s: (2,))  # how many gradients of theta there were, their usual square
     shock: np.ndarray = beside(lambda s: (2,))  # how much longer one may be, or 0; how many are in the mean
     h: np.ndarray = of_state(lambda s: (s.components, s.units))

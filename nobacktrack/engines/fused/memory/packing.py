@@ -10,8 +10,7 @@ import numpy as np
 
 from ....learner import Learner
 from ....protocol import State
-from ....updates import Kalman
-from ....updates.kalman import LENGTHS, QUIET_PRIOR, SHOCK, Lengths
+from ....updates.kalman import LEAST_PRIOR, LENGTHS, SHOCK, Filter, Hearing, Lengths
 from ....updates.metrics import Arrow
 from .layout import Pieces, Sizes
 from .views import Count
@@ -38,23 +37,19 @@ def pack(state: State, learner: Learner, store: Store) -> None:
     pack_bands(sizes, z.theta_mii, mii)
     phi = _real(sizes, z.phi_m0i), _real(sizes, z.phi_mii)
     ints[Count.PHI_AGE] = _pack_filter(moves.phi, *phi, z.priors[1:])
-    z.free_priors[:] = [_free_prior(update) for update in (learner.updates.theta, learner.updates.phi)]
+    z.heard_beside[:] = learner.inputs, 0
+    for group, filter in enumerate((moves.theta, moves.phi)):
+        if isinstance(filter, Filter) and isinstance(filter.hearing, Hearing):
+            samples, z.heard_mean[group], variance = filter.hearing
+            z.heard[group], z.least_priors[group] = (samples, variance), LEAST_PRIOR
     if isinstance(getattr(moves.theta, "lengths", ()), Lengths):
         z.lengths[:], z.shock[:] = moves.theta.lengths, (SHOCK, LENGTHS)
-    noise = learner.noise(state.influence)
-    if isinstance(noise, float):  # the same at every step
-        z.priors[:] = np.where(z.free_priors > 0, z.free_priors * (1 + noise), z.priors)
     z.h[:] = np.asarray(state.h).reshape(z.h.shape)
     z.h0[:] = np.asarray(params.fixed.h0).reshape(z.h.shape)
     if not isinstance(params.fixed.constants, tuple):  # () where a cell has none
         z.alpha[:] = params.fixed.constants
     mask = learner.system.mask(sizes.fan)
     z.hears[:] = 1 if mask is None else mask[:, [1, -1]]
-
-
-def _free_prior(update: Any) -> float:
-    """What the prior of a filter is without noise, or 0 where it was given."""
-    return QUIET_PRIOR if isinstance(update, Kalman) and update.prior is None else 0.0
 
 
 def _pack_filter(filter: Any, m0i: np.ndarray, mii: np.ndarray, prior: np.ndarray) -> int:
@@ -82,20 +77,23 @@ def unpack(like: State, influence: Any, clock: np.ndarray, store: Store) -> Stat
         h=z.h.reshape(-1),
         influence=influence,
         update=like.update._replace(
-            theta=_unpack_filter(like.update.theta, *theta, z.priors[0], ints[Count.THETA_AGE], z.lengths),
-            phi=_unpack_filter(like.update.phi, *phi, z.priors[1], ints[Count.PHI_AGE]),
+            theta=_unpack_filter(like.update.theta, z, 0, ints[Count.THETA_AGE], *theta),
+            phi=_unpack_filter(like.update.phi, z, 1, ints[Count.PHI_AGE], *phi),
         ),
         t=clock[2:],
     )
     return jax.tree.map(lambda new, old: old if new is old else jnp.array(new, old.dtype), following, like)
 
 
-def _unpack_filter(like: Any, m0i: np.ndarray, mii: np.ndarray, prior: Any, age: Any, lengths: Any = ()) -> Any:
+def _unpack_filter(like: Any, z: Pieces, group: int, age: Any, m0i: np.ndarray, mii: np.ndarray) -> Any:
     if not like:
         return like
     if isinstance(like.lengths, Lengths):
-        like = like._replace(lengths=Lengths(*lengths))
-    (j,), like = like.information, like._replace(prior=prior)
+        like = like._replace(lengths=Lengths(*z.lengths))
+    if isinstance(like.hearing, Hearing):
+        samples, variance = z.heard[group]
+        like = like._replace(hearing=Hearing(samples, z.heard_mean[group], variance))
+    (j,), like = like.information, like._replace(prior=z.priors[group])
     if not isinstance(like.age, tuple):
         like = like._replace(age=age)
     if not isinstance(j, Arrow):
