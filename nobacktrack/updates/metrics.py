@@ -20,6 +20,7 @@ from ..configuration import configuration, static
 from ..protocol import RowBlock, Tree
 
 LARGE = 1 << 13
+RESOLUTION = 2.0**-16  # of M_ii: a difference below it is no more than the rounding errors of a long sum in float32
 
 Prior = Float[Array, ""]
 Fans = Float[Array, "units_or_1 gates_or_1 fan"]
@@ -266,12 +267,12 @@ class QuasiDiagonal(PerLeaf):
         return self if packed else _no_rows("quasi-diagonal")
 
     def _schur(self, j: Arrow, prior: Prior) -> tuple[Array, Array, Array]:
-        """1 / M_00, m_i and 1 / s_i. The Schur terms s_i = M_ii - M_0i^2 / M_00 cancel in float32: without the floor
-        they go negative.
+        """1 / M_00, m_i and 1 / s_i. The Schur terms s_i = M_ii - M_0i^2 / M_00 cancel in float32: without a floor they
+        go negative, and where J is large what is left of them is noise, which the prior does not hold.
         """
         inverse = reciprocal(j.m00 + prior)
         m = j.m0i * inverse
-        return inverse, m, reciprocal(prior + jnp.maximum(j.mii - j.m0i * m, 0))
+        return inverse, m, reciprocal(prior + jnp.maximum(j.mii - j.m0i * m, RESOLUTION * j.mii))
 
 
 def reciprocal(x: Array) -> Array:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ....compiled import HALF, ONE, ZERO, inlined, kernel
 from ....updates.kalman import HEARD
+from ....updates.metrics import RESOLUTION
 from ..codes import Metric
 from ..memory.layout import BLOCK, PIECE, SCRATCH_ROWS
 from ..memory.views import Count, matrix, vector
@@ -21,6 +22,9 @@ from ..memory.views import Count, matrix, vector
 # What a pass needs of each row of a block, in one vector with places that are known when it is compiled: the compiler
 # can then see that they do not overlap, and need not look at run time, before each short loop.
 M, S, Q, G0, G, INVERSE0, PENDING, W0, BIAS, SQUARE_U, SQUARE_W = (np.uint64(BLOCK * i) for i in range(SCRATCH_ROWS))
+
+
+SMALLEST = np.float32(RESOLUTION)
 
 
 class Group(NamedTuple):
@@ -68,9 +72,9 @@ def is_finite(x: Any) -> Any:
 
 @kernel
 def schur(m0i: Any, mii: Any, inverse0: Any, prior: Any) -> Any:
-    """m_i = M_0i / M_00 and 1 / s_i, s_i = M_ii - M_0i^2 / M_00."""
+    """m_i = M_0i / M_00 and 1 / s_i, s_i = M_ii - M_0i^2 / M_00, which is not known better than to rounding errors."""
     m = m0i * inverse0
-    return m, reciprocal(prior + max(mii - m0i * m, ZERO))
+    return m, reciprocal(prior + max(mii - m0i * m, SMALLEST * mii))
 
 
 @inlined
