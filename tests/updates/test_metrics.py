@@ -110,3 +110,18 @@ def test_a_direction_of_which_nothing_is_known_does_not_move():
         j = kind.zeros(jnp.zeros((2, 3)))
         step = kind.solve(j, jnp.asarray(0.0), jnp.ones((2, 3)))
         assert bool(jnp.all(step == 0))
+
+
+def test_no_step_comes_from_rounding_errors_of_a_large_information():
+    """A weight whose input never varies: what is left of its Schur term in float32 is noise, and its step is none."""
+    random, metric = np.random.default_rng(0), nbt.QuasiDiagonal()
+    sizes = (1e6 * random.normal(size=(4000, 1))).astype(np.float32)
+    rows = jnp.asarray(sizes * np.array([[1, 0.7, 0.3, 1.7]], np.float32))
+    information = metric.zeros(rows[:1])
+
+    def take(information, row):
+        return metric.add(information, jnp.float32(1), row[None, None]), None
+
+    information, _ = jax.lax.scan(take, information, rows)
+    steps = jax.vmap(lambda row: metric.solve(information, jnp.float32(1), row[None]))(rows[:100])
+    assert float(jnp.abs(steps).max()) < 1e-4
