@@ -18,6 +18,7 @@ from .estimators import RTRL as RTRL
 from .estimators import UORO as UORO
 from .estimators import BlockNoBackTrack as BlockNoBackTrack
 from .estimators import DiagonalPlusRankOne as DiagonalPlusRankOne
+from .estimators import Forward as Forward
 from .estimators import Immediate as Immediate
 from .estimators import KroneckerSum as KroneckerSum
 from .estimators import NoBackTrack as NoBackTrack

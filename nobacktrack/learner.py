@@ -76,7 +76,7 @@ class System:
         """y_hat = Y(phi, h)."""
         return self.readout(params.phi, h)
 
-    def shown(self, h: Any) -> None:
+    def shown(self, h: Tree) -> None:
         return None
 
     def fisher_root(self, y_hat: Any, y: Any) -> Tree:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import numpy as np
+
 from ..engines import begin
-from ..engines.reference import scan
+from ..engines.reference import scan_with_predictions
 from ..learner import Learner
 from ..protocol import State
 from ..streams.items import part, size
@@ -20,8 +23,9 @@ def check_engines(
     for start in range(0, size(chunk), window):
         items = part(chunk, start, min(start + window, size(chunk)))
         session = begin(learner, state, engine, strict=True)
-        losses = session.take(items)
-        state, info = scan(learner, state, items)
-        wanted = state, info.loss
-        error = max(error, expect_close((session.state(), losses), wanted, tolerance, f"{engine} = reference"))
+        y_hats = np.zeros((size(items), learner.system.target_space.size), jax.tree.leaves(state.h)[0].dtype)
+        losses = session.take(items, y_hats)
+        state, (info, predictions) = scan_with_predictions(learner, state, items)
+        found, wanted = (session.state(), losses, y_hats), (state, info.loss, predictions)
+        error = max(error, expect_close(found, wanted, tolerance, f"{engine} = reference"))
     return error

@@ -4,6 +4,8 @@ before it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -39,8 +41,11 @@ class Reference(Session):
         each = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(draws))
         return int(min(LARGEST_CHUNK, max(16, 2 ** int(np.log2(DRAWS_BYTES / max(1, each))))))
 
-    def process(self, chunk: Chunk) -> np.ndarray:
-        self._state, info = scan(self.learner, self._state, chunk)
+    def process(self, chunk: Chunk, y_hats: np.ndarray | None = None) -> np.ndarray:
+        if y_hats is None:
+            self._state, info = scan(self.learner, self._state, chunk)
+        else:
+            self._state, (info, y_hats[:]) = scan_with_predictions(self.learner, self._state, chunk)
         return np.asarray(info.loss)
 
     def predict(self) -> Tree:
@@ -74,22 +79,48 @@ class Reference(Session):
 @jax.jit
 def scan(learner: AbstractLearner, state: State, chunk: Chunk) -> tuple[State, Info]:
     """The state after a chunk, and an Info entry for each item: pure, for jit and vmap."""
+    return _scan(lambda state, item: step(learner, state, *item), learner, state, chunk)
+
+
+@jax.jit
+def scan_with_predictions(learner: AbstractLearner, state: State, chunk: Chunk) -> tuple[State, tuple[Info, Tree]]:
+    """The same, and y_hat of each item."""
+
+    def each(state: State, item: tuple[Chunk, Tree]) -> tuple[State, tuple[Info, Tree]]:
+        state = _at_target(learner, state, *item)
+        after, info = _after_target(learner, state, *item)
+        return after, (info, learner.predict_unchecked(state))
+
+    return _scan(each, learner, state, chunk)
+
+
+def _scan(each: Callable[..., Tree], learner: AbstractLearner, state: State, chunk: Chunk) -> tuple[State, Tree]:
+    """A step on each item of a chunk, with its draws."""
     count = size(chunk)
     ts = jax.vmap(lambda i: counter.later(state.t, i))(jnp.arange(count, dtype=jnp.uint32))
     draws = jax.vmap(lambda t: learner.draw(state, t))(ts)
-    return jax.lax.scan(lambda state, item: step(learner, state, *item), state, (chunk, draws))
+    return jax.lax.scan(each, state, (chunk, draws))
 
 
 def step(learner: AbstractLearner, state: State, item: Chunk, draws: Tree) -> tuple[State, Info]:
     """One item: a value is the target, then the input; a pair is the input, then its target."""
+    return _after_target(learner, _at_target(learner, state, item, draws), item, draws)
+
+
+def _at_target(learner: AbstractLearner, state: State, item: Chunk, draws: Tree) -> State:
+    """The state that predicts the target of an item."""
     if item.reset is not None and jnp.ndim(item.reset):
         state = learner.reset(state, item.reset)  # of several streams, those that begin anew
     elif item.reset is not None:
         state = jax.lax.cond(item.reset, learner.reset, lambda state: state, state)
+    return state if isinstance(item, Series) else learner.advance_unchecked(state, item.x, draws)
+
+
+def _after_target(learner: AbstractLearner, state: State, item: Chunk, draws: Tree) -> tuple[State, Info]:
+    """The state after the target, if there is one."""
     if isinstance(item, Series):
         state, info = learner.observe_unchecked(state, item.values, state)
         return learner.advance_unchecked(state, item.values, draws), info
-    state = learner.advance_unchecked(state, item.x, draws)
     if item.y is None:
         return state, _no_target(state)
     if item.seen is None:

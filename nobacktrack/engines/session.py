@@ -47,8 +47,10 @@ class Session(ABC):
         """How many items a chunk should have; `at_hand`: the stream need not be waited for."""
 
     @abstractmethod
-    def process(self, chunk: Chunk) -> np.ndarray:
-        """Learn from a chunk: the loss of each item, NaN where it had no target."""
+    def process(self, chunk: Chunk, y_hats: np.ndarray | None = None) -> np.ndarray:
+        """Learn from a chunk: the loss of each item, NaN where it had no target. `y_hats`, an array of the type of the
+        state, gets the prediction of each.
+        """
 
     @abstractmethod
     def predict(self) -> Any:
@@ -82,12 +84,12 @@ class Session(ABC):
     def finite(self) -> bool:
         """Whether all numbers of the state are finite."""
 
-    def take(self, chunk: Chunk) -> np.ndarray:
-        """Learn from a chunk: the loss of each item. Where a number is no longer finite, Divergence, and the session is
-        where it was before that item.
+    def take(self, chunk: Chunk, y_hats: np.ndarray | None = None) -> np.ndarray:
+        """Learn from a chunk: the loss of each item, and its prediction in `y_hats`, if given. Where a number is no
+        longer finite, Divergence, and the session is where it was before that item.
         """
         before = self.snapshot()
-        losses = self.process(chunk)
+        losses = self.process(chunk, y_hats)
         if np.isfinite(losses[has_target(chunk)]).all() and self.finite():
             return losses
         raise replay(self, before, [partial(self._process_one, chunk, i) for i in range(size(chunk))])

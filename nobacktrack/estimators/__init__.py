@@ -3,6 +3,7 @@
 from .artbp import ARTBP
 from .bptt import SlidingBPTT, TruncatedBPTT
 from .diagonal import DiagonalPlusRankOne
+from .forward import Forward
 from .kronecker import KFRTRL, KroneckerSum
 from .nobacktrack import NoBackTrack
 from .rtrl import RTRL
@@ -19,6 +20,7 @@ __all__ = [
     "UORO",
     "BlockNoBackTrack",
     "DiagonalPlusRankOne",
+    "Forward",
     "Immediate",
     "KroneckerSum",
     "NoBackTrack",

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..engines import begin
 from ..errors import BadItem, Divergence
-from ..estimators import Immediate
+from ..estimators import Forward
 from ..growth import enlarge, with_symbol, without_symbols
 from ..learner import Learner
 from ..protocol import NATS_PER_BIT, State
@@ -48,7 +48,7 @@ class TextReader:
         self.tally, self.position, self.rest = Tally(), 0, b""
         self.counts = np.zeros(alphabet.capacity, np.int64)
         self.trained = learner  # as it was given
-        self.learner, self._engine = (learner, engine) if learning else (_frozen(learner), "jax")
+        self.learner, self._engine = learner if learning else _frozen(learner), engine
         state = state if learning else _frozen_state(self.learner, state)
         if isinstance(alphabet, Growing) and state.steps == 0:
             state = without_symbols(state, alphabet.used)
@@ -225,7 +225,7 @@ def _cut(count: int, lengths: tuple[int, ...]) -> list[int]:
 
 def _frozen(learner: Learner) -> Learner:
     """The same system, without learning: nothing is carried and nothing moves."""
-    return Learner(learner.system, Immediate(), Frozen())
+    return Learner(learner.system, Forward(), Frozen())
 
 
 def _frozen_state(learner: Learner, state: State) -> State:

@@ -34,11 +34,12 @@ class Readout(IntEnum):
 
 
 class Metric(IntEnum):
-    """`kernels/rows.py`: the form of J."""
+    """`kernels/rows.py`: the form of J, or that nothing moves."""
 
     EUCLIDEAN = 0
     DIAGONAL = 1
     QUASI_DIAGONAL = 2
+    FROZEN = 3
 
 
 class Norms(IntEnum):

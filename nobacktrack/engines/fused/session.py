@@ -125,20 +125,22 @@ class Fused(Session):
         x = np.zeros((1, sizes.inputs), number) if sizes.inputs else np.zeros(1, np.int32)
         y = np.zeros(1, np.int32) if sizes.readout == Readout.SOFTMAX else np.zeros((1, sizes.outputs), number)
         paces = self._paces(begin, PACES_AHEAD)
-        one = (np.zeros(1, number) for _ in range(3))
-        items = Items(*self._split(x), *self._split(y), NONE, NONE, *one)
+        one, two, three = np.zeros((3, 1), number)
+        ends = *self._split(x), *self._split(y)
+        items = Items(*ends, NONE, NONE, one, two, three, np.zeros((0, 0), number))
         return Item(items, tuple(items), x, y, *paces, begin)
 
     # --- a chunk ----------------------------------------------------------------------------------------------------
 
-    def process(self, chunk: Chunk) -> np.ndarray:
+    def process(self, chunk: Chunk, y_hats: np.ndarray | None = None) -> np.ndarray:
         count, pairs = size(chunk), isinstance(chunk, Pairs)
         x, y = (chunk.x, chunk.y) if isinstance(chunk, Pairs) else (chunk.values, chunk.values)
         seen = NONE if not isinstance(chunk, Pairs) or (y is not None and chunk.seen is None) else has_target(chunk)
         reset = NONE if chunk.reset is None else _plain(chunk.reset, bool)
         losses = np.full(count, np.nan, self._dtype)
         verb = int(Verb.ADVANCE_OBSERVE if pairs else Verb.OBSERVE_ADVANCE)
-        items = *self._split(x), *self._split(y), _plain(seen, bool), reset, *self._paces(self.t + pairs, count), losses
+        paces, asked = self._paces(self.t + pairs, count), np.zeros((0, 0), self._dtype) if y_hats is None else y_hats
+        items = *self._split(x), *self._split(y), _plain(seen, bool), reset, *paces, losses, asked
         self._loop.run(self._machine, verb, items)
         return losses
 

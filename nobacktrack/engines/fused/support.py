@@ -9,15 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...configuration import InverseSqrt, rate_at
-from ...estimators import RTRL, BlockNoBackTrack, NoBackTrack, TruncatedBPTT
+from ...estimators import RTRL, BlockNoBackTrack, Forward, NoBackTrack, TruncatedBPTT
 from ...learner import Learner
 from ...protocol import State
 from ...systems import GRU, LSTM, RNN, LeakyRNN, LearnedLeakyRNN
 from ...systems.readouts import Gaussian, Softmax
-from ...updates import SGD, Diagonal, Kalman, OuterProduct, QuasiDiagonal
+from ...updates import SGD, Diagonal, Frozen, Kalman, OuterProduct, QuasiDiagonal
 from ...updates.kalman import MOST_DECAY
 from . import codes
-from .loops import bptt, nobacktrack, rtrl, windowed
+from .loops import bptt, forward, nobacktrack, rtrl, windowed
 from .loops.chunk import Loop
 from .memory.layout import BLOCK, Sizes
 
@@ -36,6 +36,7 @@ LOOPS: dict[Any, Loop] = {
     RTRL: rtrl.LOOP,
     TruncatedBPTT: bptt.LOOP,
     BlockNoBackTrack: windowed.LOOP,
+    Forward: forward.LOOP,
 }
 
 MOST_COMPONENTS = 2  # of a unit, in `kernels/transition.py`
@@ -50,6 +51,7 @@ def refusal(learner: Any, state: State) -> str | None:
     reasons = (
         _refused_system(learner.system),
         _refused_estimator(learner.estimator),
+        _refused_pair(learner.estimator, learner.updates.theta),
         _refused_update(learner.updates.theta),
         _refused_update(learner.updates.phi),
         _refused_state(state),
@@ -73,9 +75,18 @@ def _refused_estimator(estimator: Any) -> str | None:
     return LOOPS[type(estimator)].refusal(estimator)
 
 
+def _refused_pair(estimator: Any, theta: Any) -> str | None:
+    """theta stays where no influence is carried, and there alone."""
+    if isinstance(estimator, Forward) != isinstance(theta, Frozen):
+        return f"it has no loop for {type(estimator).__name__} with {type(theta).__name__} for theta"
+    return None
+
+
 def _refused_update(update: Any) -> str | None:
-    if type(update) not in (SGD, Kalman):
-        return f"it has no loop for {type(update).__name__}, only for SGD and Kalman"
+    if type(update) not in (SGD, Kalman, Frozen):
+        return f"it has no loop for {type(update).__name__}, only for SGD, Kalman and Frozen"
+    if isinstance(update, Frozen):
+        return None if update == Frozen() else "it has no loop for Frozen with another update"
     if isinstance(update, SGD):
         return None
     if type(update.metric) not in METRICS:
@@ -124,6 +135,8 @@ def sizes_of(learner: Learner) -> Sizes:
 
 
 def _metric(update: Any) -> int:
+    if isinstance(update, Frozen):
+        return codes.Metric.FROZEN
     return codes.Metric.EUCLIDEAN if isinstance(update, SGD) else METRICS[type(update.metric)]
 
 
@@ -131,6 +144,8 @@ def paces(update: Any, measured: bool, start: int, count: int, dtype: Any) -> np
     """What `kernels/rows.py` is told at the targets t = start + 1, ...: the rate, or what is kept of J, (1 -
     gamma_t)^every.
     """
+    if isinstance(update, Frozen):
+        return np.zeros(count, dtype)
     rate = update.rate if isinstance(update, SGD) else update.decay_of(measured)
     t = np.arange(start + 1, start + 1 + count).astype(dtype)
     if isinstance(rate, InverseSqrt):

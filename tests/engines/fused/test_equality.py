@@ -11,7 +11,7 @@ import pytest
 from tables import FUSED_CELLS, FUSED_ESTIMATORS, FUSED_UPDATES, distance, symbols
 
 import nobacktrack as nbt
-from nobacktrack.checks import check_engines
+from nobacktrack.checks import check_engines, same_bits
 from nobacktrack.engines import reference
 from nobacktrack.engines.fused.memory import layout
 from nobacktrack.engines.fused.session import Fused
@@ -56,6 +56,22 @@ def test_pairs_missing_targets_and_episodes(cell, estimator):
     agrees(learner, Pairs(x, y, random.random(192) < 0.7, random.random(192) < 0.1))
     agrees(learner, Pairs(x, y))
     agrees(learner, Pairs(x))
+
+
+@pytest.mark.parametrize("phi", [nbt.Frozen(), nbt.Kalman(), nbt.SGD(0.1)])
+def test_no_influence_and_frozen_parameters(phi):
+    random, update = np.random.default_rng(6), nbt.Apart(theta=nbt.Frozen(), phi=phi)
+    for cell in FUSED_CELLS.values():
+        agrees(nbt.Learner(cell(units=4, symbols=3), nbt.Forward(), update), symbols(64))
+    learner = nbt.Learner(nbt.LSTM(units=4, inputs=2, outputs=2), nbt.Forward(), update)
+    start, stream = (
+        learner.init(0),
+        Pairs(random.normal(size=(64, 2)), random.normal(size=(64, 2)), np.arange(64) % 3 > 0),
+    )
+    agrees(learner, stream)
+    after, _ = learner.run(start, stream, engine="fused")
+    assert same_bits(after.params.theta, start.params.theta)
+    assert same_bits(after.params.phi, start.params.phi) == (phi == nbt.Frozen())
 
 
 @pytest.mark.parametrize("update", FUSED_UPDATES)

@@ -215,6 +215,8 @@ def temper(m: Any, group: Any, noise: Any) -> None:
 @kernel
 def move_phi(s: Any, m: Any, pace: Any) -> None:
     """phi moves on dl/dphi = dl/dy_hat [1, activity]."""
+    if s.phi_metric == Metric.FROZEN:
+        return
     times = weight_in_information(m.ints, Count.PHI_AGE, s.phi_every)
     phi, m0i, mii = matrix(m, PIECE.phi), matrix(m, PIECE.phi_m0i), matrix(m, PIECE.phi_mii)
     group = group_of(phi, m0i, mii, s.phi_metric, vector(m, PIECE.priors)[1], pace, times)

@@ -12,7 +12,7 @@ from .. import SOURCES
 from ..codes import Verb
 from ..kernels import readout
 from ..memory.layout import PIECE, Sizes
-from ..memory.views import flattened, opened, row
+from ..memory.views import flattened, opened, row, vector
 
 
 class Loop(NamedTuple):
@@ -35,7 +35,8 @@ class Loop(NamedTuple):
 
 class Items(NamedTuple):
     """A chunk: inputs as symbols and as vectors, targets in the same way, one of both being empty; which targets were
-    seen and where episodes begin, empty where there is nothing to say; the paces of theta and phi; the losses.
+    seen and where episodes begin, empty where there is nothing to say; the paces of theta and phi; the losses; y_hat of
+    each item, empty where nobody asks for it.
     """
 
     x_symbols: np.ndarray
@@ -47,6 +48,7 @@ class Items(NamedTuple):
     theta_paces: np.ndarray
     phi_paces: np.ndarray
     losses: np.ndarray
+    y_hats: np.ndarray
 
 
 @inlined
@@ -65,8 +67,21 @@ def run_chunk(observe: Any, advance: Any, restart: Any, machine: Any, verb: Any,
         if verb != Verb.ADVANCE and (items.seen.size == 0 or items.seen[t]):
             pace, phi_pace = items.theta_paces[t], items.phi_paces[t]
             items.losses[t] = observe(s, m, y, row(items.y_vectors, t), pace, phi_pace)
+            if items.y_hats.size:
+                copy_prediction(m, row(items.y_hats, t))
+        elif items.y_hats.size:
+            readout.predict(s, m)
+            copy_prediction(m, row(items.y_hats, t))
         if verb == Verb.OBSERVE_ADVANCE:
             advance(s, m, x, row(items.x_vectors, t))
+
+
+@kernel
+def copy_prediction(m: Any, y_hat: Any) -> None:
+    """y_hat as it was computed last."""
+    found = vector(m, PIECE.y_hat)
+    for o in range(y_hat.size):
+        y_hat[o] = found[o]
 
 
 @kernel

@@ -92,7 +92,7 @@ def _arrow(metric: int, fan: int, rows: int) -> Shape:
 
 def _diagonal(metric: int, fan: int, rows: int) -> Shape:
     """M_ii."""
-    return (0, 0) if metric == Metric.EUCLIDEAN else (fan, rows)
+    return (fan, rows) if metric in (Metric.DIAGONAL, Metric.QUASI_DIAGONAL) else (0, 0)
 
 
 class Pieces(NamedTuple):
