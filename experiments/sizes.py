@@ -91,6 +91,7 @@ def main() -> None:
             results[name] = {n: [run.result() for run in found] for n, found in runs.items()}
             table.add_row(name, *(_shown(results[name][n]) for n in sizes))
     Console().print(table)
+    given.out.parent.mkdir(parents=True, exist_ok=True)
     files.write(given.out, json.dumps(results, indent=1))
     figure(results, f"the first {given.length:,} characters of {Path(given.text).name}", given.out.with_suffix(".png"))
 

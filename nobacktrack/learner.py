@@ -19,7 +19,7 @@ from . import counter
 from .configuration import configuration, expect_part, set_field, static
 from .guards import checked, expect_like, floating, matching, replacement, scalar
 from .protocol import Evidence, Fixed, Info, Layout, Metric, Moves, Params, Point, State, Tree, flat
-from .verbs import AbstractLearner, expect_one_stream
+from .verbs import PureLearner, expect_one_stream
 
 
 @configuration
@@ -87,7 +87,7 @@ class System:
 
 
 @configuration
-class Learner(AbstractLearner):
+class Learner(PureLearner):
     """A system, an estimator of its influence and an update: trains on a stream, one target and one input at a time."""
 
     system: Any

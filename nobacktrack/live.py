@@ -77,12 +77,7 @@ class Live:
         """
         if not x:
             return self._session.predict()
-        value = _checked(self._x, x[0], "x", self)
-        before = self._session.snapshot()
-        self._session.advance(value)
-        y_hat = self._session.predict()
-        self._session.restore(before)
-        return y_hat
+        return self._session.predict_after(_checked(self._x, x[0], "x", self))
 
     def probabilities(self, *x: Any) -> np.ndarray:
         """The probability of each symbol to be the next target; `probabilities(x)`: after the input x."""
@@ -154,6 +149,8 @@ class Live:
         self._note(self._session.advance, x)
 
     def _note(self, verb: Callable[[Any], Any], value: Any) -> None:
+        if self._session.guarded:
+            return
         self._journal.append((verb, value))
         if len(self._journal) >= JOURNAL:
             self._look()

@@ -16,7 +16,7 @@ from .configuration import at_least, configuration, expect_part, set_field, stat
 from .errors import BadItem
 from .learner import Learner
 from .protocol import Evidence, Info, Moves, Params, State, Tree
-from .verbs import AbstractLearner
+from .verbs import PureLearner
 
 
 @configuration
@@ -74,7 +74,7 @@ class _System:
 
 
 @configuration
-class Together(AbstractLearner):
+class Together(PureLearner):
     """A learner on several streams: `y` and `x` have one value a stream, the loss is the mean over the streams.
 
     dl/dtheta is the mean of the gradients of the streams, and a filter takes in the mean of their outer products. An

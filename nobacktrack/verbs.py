@@ -16,26 +16,23 @@ from .protocol import Info, Moves, Params, State, Tree
 
 
 class AbstractLearner(ABC):
-    """What any learner can do, checked at the door, by four pure functions of its own and its `system`, which knows the
-    values that a stream may hold.
+    """What any learner can do: its verbs, checked at the door, and its `system`, which knows the values that a stream
+    may hold.
     """
 
     system: Any
-    estimator: Any
-    updates: Any
 
     @abstractmethod
-    def predict_unchecked(self, state: State) -> Tree: ...
+    def predict(self, state: State) -> Tree:
+        """y_hat, the prediction of the next target."""
 
     @abstractmethod
-    def observe_unchecked(self, state: State, y: Tree, at: State, late: bool = False) -> tuple[State, Info]: ...
+    def observe(self, state: State, y: Tree, at: State | None = None) -> tuple[State, Info]:
+        """Score the prediction of y, and learn from it."""
 
     @abstractmethod
-    def advance_unchecked(self, state: State, x: Tree, draws: Tree) -> State: ...
-
-    @abstractmethod
-    def draw(self, state: State, t: Array) -> Tree:
-        """The random draws of the advance at time t."""
+    def advance(self, state: State, x: Tree, draws: Tree = None) -> State:
+        """Move on an input."""
 
     @abstractmethod
     def begin_moves(self, params: Params, h: Tree, influence: Tree) -> Moves:
@@ -45,9 +42,9 @@ class AbstractLearner(ABC):
     def reset(self, state: State, where: Any = None) -> State:
         """A new episode: h as it was at the start; what was learned stays. `where`: on which of several streams."""
 
-    def predict(self, state: State) -> Tree:
-        """y_hat, the prediction of the next target."""
-        return predict_jit(self, state)
+    def work(self, state: State, engine: str) -> Any:
+        """A session of its own, for a learner that is made of learners; None where an engine runs it."""
+        return None
 
     def probabilities(self, state: State) -> Array:
         """The probability of each symbol to be the next target: softmax(y_hat)."""
@@ -59,28 +56,6 @@ class AbstractLearner(ABC):
         if probabilities is None:
             raise ValueError(f"{self.system} does not predict symbols: there are no probabilities")
         return probabilities(y_hat)
-
-    def observe(self, state: State, y: Tree, at: State | None = None) -> tuple[State, Info]:
-        """Score the prediction of y, estimate the gradient, move the parameters.
-
-        A late target gives `at`, the state from which it was predicted: loss and gradient are taken there, the
-        parameters of `state` move.
-        """
-        if y is None:
-            raise BadItem("y: there is no target to observe; advance alone", state=state)
-        y = checked(self.system.target_space, y, "y", state)
-        following, info = observe_jit(self, state, y, state if at is None else at, late=at is not None)
-        expect_finite(self, state, following, info)
-        return following, info
-
-    def advance(self, state: State, x: Tree, draws: Tree = None) -> State:
-        """Reduce the influence estimate, move the system and the estimate one step. `draws` replaces the random draws
-        of the estimator.
-        """
-        x = checked(self.system.input_space, x, "x", state)
-        following = advance_jit(self, state, x, draws)
-        expect_finite(self, state, following)
-        return following
 
     def step(self, state: State, *item: Tree) -> tuple[State, Info]:
         """One item of a stream: `step(state, y)`, a value that is the target and then the next input, or `step(state,
@@ -122,6 +97,51 @@ class AbstractLearner(ABC):
         return drive.training(self, state, stream, **options)
 
 
+class PureLearner(AbstractLearner):
+    """A learner made of four pure functions of a state, which engines scan, differentiate and map over."""
+
+    estimator: Any
+    updates: Any
+
+    @abstractmethod
+    def predict_unchecked(self, state: State) -> Tree: ...
+
+    @abstractmethod
+    def observe_unchecked(self, state: State, y: Tree, at: State, late: bool = False) -> tuple[State, Info]: ...
+
+    @abstractmethod
+    def advance_unchecked(self, state: State, x: Tree, draws: Tree) -> State: ...
+
+    @abstractmethod
+    def draw(self, state: State, t: Array) -> Tree:
+        """The random draws of the advance at time t."""
+
+    def predict(self, state: State) -> Tree:
+        return predict_jit(self, state)
+
+    def observe(self, state: State, y: Tree, at: State | None = None) -> tuple[State, Info]:
+        """Score the prediction of y, estimate the gradient, move the parameters.
+
+        A late target gives `at`, the state from which it was predicted: loss and gradient are taken there, the
+        parameters of `state` move.
+        """
+        if y is None:
+            raise BadItem("y: there is no target to observe; advance alone", state=state)
+        y = checked(self.system.target_space, y, "y", state)
+        following, info = observe_jit(self, state, y, state if at is None else at, late=at is not None)
+        expect_finite(self, state, following, info)
+        return following, info
+
+    def advance(self, state: State, x: Tree, draws: Tree = None) -> State:
+        """Reduce the influence estimate, move the system and the estimate one step. `draws` replaces the random draws
+        of the estimator.
+        """
+        x = checked(self.system.input_space, x, "x", state)
+        following = advance_jit(self, state, x, draws)
+        expect_finite(self, state, following)
+        return following
+
+
 def expect_one_stream(where: Any) -> None:
     """Refuse to begin an episode on some of several streams where there is one."""
     if where is not None:
@@ -129,15 +149,15 @@ def expect_one_stream(where: Any) -> None:
 
 
 @jax.jit
-def predict_jit(learner: AbstractLearner, state: State) -> Tree:
+def predict_jit(learner: PureLearner, state: State) -> Tree:
     return learner.predict_unchecked(state)
 
 
 @jax.jit
-def advance_jit(learner: AbstractLearner, state: State, x: Tree, draws: Tree) -> State:
+def advance_jit(learner: PureLearner, state: State, x: Tree, draws: Tree) -> State:
     return learner.advance_unchecked(state, x, learner.draw(state, state.t) if draws is None else draws)
 
 
 @partial(jax.jit, static_argnames="late")
-def observe_jit(learner: AbstractLearner, state: State, y: Tree, at: State, late: bool) -> tuple[State, Info]:
+def observe_jit(learner: PureLearner, state: State, y: Tree, at: State, late: bool) -> tuple[State, Info]:
     return learner.observe_unchecked(state, y, at, late)

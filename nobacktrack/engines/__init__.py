@@ -36,8 +36,11 @@ def choose(learner: AbstractLearner, state: State, engine: str = "auto") -> tupl
 
 def begin(learner: AbstractLearner, state: State, engine: str = "auto", *, strict: bool = False) -> Session:
     """A learner at work. Where the engine that was asked for cannot run it, another one does, with a warning; a
-    ValueError if `strict`.
+    ValueError if `strict`. A learner made of learners has a session of its own; the engine is that of its members.
     """
+    own = learner.work(state, engine)
+    if own is not None:
+        return own
     chosen, reason = choose(learner, state, engine)
     if engine not in ("auto", chosen.name):
         if strict:

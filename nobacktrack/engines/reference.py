@@ -14,7 +14,7 @@ from .. import counter
 from ..guards import finite
 from ..protocol import Info, State, Tree
 from ..streams.items import Chunk, Series, size
-from ..verbs import AbstractLearner, advance_jit, observe_jit, predict_jit
+from ..verbs import AbstractLearner, PureLearner, advance_jit, observe_jit, predict_jit
 from .session import Session
 
 LARGEST_CHUNK = 4096
@@ -25,11 +25,12 @@ class Reference(Session):
     """Any learner at work, one scan a chunk: a state goes in, another comes out."""
 
     name = "jax"
+    learner: PureLearner
     lengths = (LARGEST_CHUNK, 256, 16, 1)
 
     @classmethod
     def refusal(cls, learner: AbstractLearner, state: State) -> str | None:
-        return None
+        return None if isinstance(learner, PureLearner) else "it is not made of pure functions"
 
     @property
     def t(self) -> int:
@@ -77,13 +78,13 @@ class Reference(Session):
 
 
 @jax.jit
-def scan(learner: AbstractLearner, state: State, chunk: Chunk) -> tuple[State, Info]:
+def scan(learner: PureLearner, state: State, chunk: Chunk) -> tuple[State, Info]:
     """The state after a chunk, and an Info entry for each item: pure, for jit and vmap."""
     return _scan(lambda state, item: step(learner, state, *item), learner, state, chunk)
 
 
 @jax.jit
-def scan_with_predictions(learner: AbstractLearner, state: State, chunk: Chunk) -> tuple[State, tuple[Info, Tree]]:
+def scan_with_predictions(learner: PureLearner, state: State, chunk: Chunk) -> tuple[State, tuple[Info, Tree]]:
     """The same, and y_hat of each item."""
 
     def each(state: State, item: tuple[Chunk, Tree]) -> tuple[State, tuple[Info, Tree]]:
@@ -94,7 +95,7 @@ def scan_with_predictions(learner: AbstractLearner, state: State, chunk: Chunk) 
     return _scan(each, learner, state, chunk)
 
 
-def _scan(each: Callable[..., Tree], learner: AbstractLearner, state: State, chunk: Chunk) -> tuple[State, Tree]:
+def _scan(each: Callable[..., Tree], learner: PureLearner, state: State, chunk: Chunk) -> tuple[State, Tree]:
     """A step on each item of a chunk, with its draws."""
     count = size(chunk)
     ts = jax.vmap(lambda i: counter.later(state.t, i))(jnp.arange(count, dtype=jnp.uint32))
@@ -102,12 +103,12 @@ def _scan(each: Callable[..., Tree], learner: AbstractLearner, state: State, chu
     return jax.lax.scan(each, state, (chunk, draws))
 
 
-def step(learner: AbstractLearner, state: State, item: Chunk, draws: Tree) -> tuple[State, Info]:
+def step(learner: PureLearner, state: State, item: Chunk, draws: Tree) -> tuple[State, Info]:
     """One item: a value is the target, then the input; a pair is the input, then its target."""
     return _after_target(learner, _at_target(learner, state, item, draws), item, draws)
 
 
-def _at_target(learner: AbstractLearner, state: State, item: Chunk, draws: Tree) -> State:
+def _at_target(learner: PureLearner, state: State, item: Chunk, draws: Tree) -> State:
     """The state that predicts the target of an item."""
     if item.reset is not None and jnp.ndim(item.reset):
         state = learner.reset(state, item.reset)  # of several streams, those that begin anew
@@ -116,7 +117,7 @@ def _at_target(learner: AbstractLearner, state: State, item: Chunk, draws: Tree)
     return state if isinstance(item, Series) else learner.advance_unchecked(state, item.x, draws)
 
 
-def _after_target(learner: AbstractLearner, state: State, item: Chunk, draws: Tree) -> tuple[State, Info]:
+def _after_target(learner: PureLearner, state: State, item: Chunk, draws: Tree) -> tuple[State, Info]:
     """The state after the target, if there is one."""
     if isinstance(item, Series):
         state, info = learner.observe_unchecked(state, item.values, state)

@@ -26,6 +26,7 @@ class Session(ABC):
 
     name: ClassVar[str]
     lengths: ClassVar[tuple[int, ...]] = ()  # of chunks that need no compilation of their own; (): any
+    guarded: ClassVar[bool] = False  # whether no number of it can stop being finite
     reason: str = ""  # why it is not the engine that was asked for, or a faster one
 
     def __init__(self, learner: AbstractLearner, state: State):
@@ -83,6 +84,14 @@ class Session(ABC):
     @abstractmethod
     def finite(self) -> bool:
         """Whether all numbers of the state are finite."""
+
+    def predict_after(self, x: Any) -> Any:
+        """y_hat of the target after an input, which is not taken yet."""
+        before = self.snapshot()
+        self.advance(x)
+        y_hat = self.predict()
+        self.restore(before)
+        return y_hat
 
     def take(self, chunk: Chunk, y_hats: np.ndarray | None = None) -> np.ndarray:
         """Learn from a chunk: the loss of each item, and its prediction in `y_hats`, if given. Where a number is no

@@ -13,13 +13,13 @@ from ..configuration import as_rate, at_least, configuration, rate_at, set_field
 from ..learner import Apart
 from ..protocol import Fixed, Info, Moves, Params, Point, State, Tree
 from ..updates.gradient import Frozen
-from ..verbs import AbstractLearner, expect_one_stream
+from ..verbs import PureLearner, expect_one_stream
 from .model import HMM, Belief, Chain, check_chain, check_rows, normalise_rows, predicted_state
 from .statistics import Statistics, Sums, transit
 
 
 @configuration
-class OnlineEM(AbstractLearner):
+class OnlineEM(PureLearner):
     """Online EM for a hidden Markov model, a learner like any other: `observe` scores an item and takes the M-step,
     `advance` takes the item in (the E-step).
 
