@@ -16,7 +16,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from . import __version__, estimators, files, guards, hmm, protocol, registry, systems, together, updates
+from . import __version__, committee, estimators, files, guards, hmm, protocol, registry, systems, together, updates
 from .learner import System
 from .protocol import State, Tree
 from .verbs import AbstractLearner
@@ -25,7 +25,7 @@ FORMAT = 4
 HEADER = "nobacktrack"
 
 # Modules whose classes a file may name: they are registered when they are imported.
-_REGISTERED = estimators, hmm, systems, together, updates
+_REGISTERED = committee, estimators, hmm, systems, together, updates
 
 
 class Checkpoint(NamedTuple):
@@ -209,8 +209,10 @@ def _make_state(skeletons: dict[str, Any], arrays: dict[str, np.ndarray], path: 
     return state._replace(update=protocol.Moves(*updates))
 
 
-def _expect_fit(learner: AbstractLearner, state: State, path: Any) -> None:
+def _expect_fit(learner: Any, state: State, path: Any) -> None:
     """Refuse a state that another learner made."""
+    if isinstance(learner, committee.Committee):
+        return learner.expect_fit(lambda member, own: _expect_fit(member, own, path), state)
     try:
         if isinstance(learner, together.Together):
             dtype = jax.tree.leaves(state.h)[0].dtype

@@ -25,6 +25,9 @@ OPTIONS: Any = {
     "fastmath": {"reassoc", "contract", "arcp", "nsz", "afn"},
 }
 
+# The same with sums in the order in which they are written: what is computed twice must be the same, bit for bit.
+EXACT = {name: value for name, value in OPTIONS.items() if name != "fastmath"}
+
 MONTH = 30 * 24 * 3600.0  # seconds
 
 # Constants that take the type of what they meet: float32 stays float32, float64 stays float64.
@@ -70,12 +73,17 @@ def kernel(function: Callable[..., Any]) -> Any:
     return _njit(**OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
 
+def exact(function: Callable[..., Any]) -> Any:
+    """A part of a loop whose results do not depend on how it was compiled."""
+    return _njit(**EXACT, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+
+
 def inlined(function: Callable[..., Any]) -> Any:
     """A part of the loop that is read into what calls it before compilation: fewer layers to optimise again."""
     return _njit(inline="always")(function)
 
 
-def entry(sources: Path) -> Callable[[Callable[..., Any]], Any]:
+def entry(sources: Path, options: dict[str, Any] = OPTIONS) -> Callable[[Callable[..., Any]], Any]:
     """What Python calls: compiled at the first call with each type of numbers, and kept on disk as long as no file of
     `sources` changes.
     """
@@ -85,7 +93,7 @@ def entry(sources: Path) -> Callable[[Callable[..., Any]], Any]:
         if keep:
             _config.CACHE_DIR = str(cache_folder(sources))
         try:
-            compiled = _njit(**OPTIONS, cache=keep)(function)
+            compiled = _njit(**options, cache=keep)(function)
         finally:
             _config.CACHE_DIR = before
         _entries.append(compiled)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .committee import Committee
 from .learner import Learner
 from .protocol import State, Tree
 from .systems.recurrent import Recurrent
@@ -16,12 +17,16 @@ from .systems.recurrent import Recurrent
 UNUSED = -30.0  # the bias of a symbol that has not come yet: its probability, exp(-30), cannot be seen in a loss
 
 
-def enlarge(learner: Learner, state: State, *, symbols: int | None = None, inputs: int | None = None) -> Any:
+def enlarge(
+    learner: Learner | Committee, state: State, *, symbols: int | None = None, inputs: int | None = None
+) -> Any:
     """`(learner, state)` with room for more symbols or input numbers.
 
     Inputs are the last columns of theta and symbols the rows of phi, so that all that was learned (parameters,
     influence, filter) stays in front, as it was; what is new is as at the start.
     """
+    if isinstance(learner, Committee):
+        return _enlarge_committee(learner, state, symbols)
     if not isinstance(learner.system, Recurrent):
         raise ValueError(f"{type(learner.system).__name__} cannot grow: only single layers of cells can")
     wanted = {name: size for name, size in (("symbols", symbols), ("inputs", inputs)) if size is not None}
@@ -39,16 +44,30 @@ def enlarge(learner: Learner, state: State, *, symbols: int | None = None, input
 
 def with_symbol(state: State, symbol: int, like: int | None) -> State:
     """A symbol that comes for the first time is predicted as another one is, or, with none, as all zeros are."""
-    phi = np.array(state.params.phi)
-    phi[symbol] = 0 if like is None else phi[like]
-    return state._replace(params=state.params._replace(phi=jnp.asarray(phi)))
+
+    def add(phi: Any) -> jax.Array:
+        return phi.at[symbol].set(0 if like is None else phi[like])
+
+    return state._replace(params=state.params._replace(phi=jax.tree.map(add, state.params.phi)))
 
 
 def without_symbols(state: State, used: int) -> State:
     """The symbols from `used` on are not predicted."""
-    phi = np.array(state.params.phi)
-    phi[used:, 0], phi[used:, 1:] = UNUSED, 0
-    return state._replace(params=state.params._replace(phi=jnp.asarray(phi)))
+
+    def leave_out(phi: Any) -> jax.Array:
+        return phi.at[used:].set(0).at[used:, 0].set(UNUSED)
+
+    return state._replace(params=state.params._replace(phi=jax.tree.map(leave_out, state.params.phi)))
+
+
+def _enlarge_committee(committee: Committee, state: State, symbols: int | None) -> Any:
+    """The same of all members, and of the panel."""
+    members = [learner for learner in committee.learners for _ in range(2)]
+    grown = [enlarge(*pair, symbols=symbols) for pair in zip(members, committee.unpack(state), strict=True)]
+    larger = dataclasses.replace(committee, learners=tuple(learner for learner, _ in grown[::2]))
+    memory = state.influence._replace(panel=larger.grow(state.influence.panel))
+    states = [state for _, state in grown]
+    return larger, larger.pack(list(zip(states[::2], states[1::2], strict=True)), memory, state.key)
 
 
 def _sizes(system: Recurrent) -> tuple[int, ...]:

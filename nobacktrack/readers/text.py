@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ..committee import frozen
 from ..engines import begin
 from ..errors import BadItem, Divergence
-from ..estimators import Forward
 from ..growth import enlarge, with_symbol, without_symbols
 from ..learner import Learner
 from ..protocol import NATS_PER_BIT, State
 from ..streams.items import Series
-from ..updates import Frozen
 from .alphabets import NEVER_SEEN, Growing, Known, Octets, alphabet_of
 from .notes import TextNotes
 from .tally import Tally, frequencies_nats, in_bits, norm_of
@@ -48,8 +47,8 @@ class TextReader:
         self.tally, self.position, self.rest = Tally(), 0, b""
         self.counts = np.zeros(alphabet.capacity, np.int64)
         self.trained = learner  # as it was given
-        self.learner, self._engine = learner if learning else _frozen(learner), engine
-        state = state if learning else _frozen_state(self.learner, state)
+        self._engine = engine
+        self.learner, state = (learner, state) if learning else frozen(learner, state)
         if isinstance(alphabet, Growing) and state.steps == 0:
             state = without_symbols(state, alphabet.used)
         self._start(state)
@@ -221,13 +220,3 @@ def _cut(count: int, lengths: tuple[int, ...]) -> list[int]:
         parts += [length] * (count // length)
         count %= length
     return parts
-
-
-def _frozen(learner: Learner) -> Learner:
-    """The same system, without learning: nothing is carried and nothing moves."""
-    return Learner(learner.system, Forward(), Frozen())
-
-
-def _frozen_state(learner: Learner, state: State) -> State:
-    fresh = learner.init(0, dtype=np.asarray(state.h).dtype)
-    return fresh._replace(params=state.params, h=state.h, t=state.t, key=state.key)

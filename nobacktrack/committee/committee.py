@@ -1,0 +1,182 @@
+"""A learner made of learners: each beside a frozen good self, all mixed with simple experts that cost little."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import counter
+from ..configuration import configuration, set_field, static
+from ..errors import BadItem
+from ..guards import checked
+from ..learner import Learner
+from ..protocol import Info, Moves, Params, State, Tree
+from ..registry import register
+from ..systems.spaces import Symbols
+from ..verbs import AbstractLearner, expect_one_stream
+from .anchors import Anchored, AnchorRecord, still, still_state
+from .contexts import Contexts
+from .symbols import SymbolPanel, begin_symbols, grown
+
+
+@register
+class CommitteeMemory(NamedTuple):
+    """The influences of the members, what is known of their anchors, what they lost against these since the last look,
+    in nats, and what the panel knows.
+    """
+
+    influences: Tree
+    records: Tree
+    lost: np.ndarray
+    panel: Tree
+
+
+@configuration
+class Committee(AbstractLearner):
+    """Learners on one stream, each beside its anchor, mixed with experts that are cheap.
+
+    The anchor of a learner is a copy of it at a good moment that learns no more. A learner that has lost 40 bits
+    against its anchor goes back to it; one that has won 20 becomes the anchor. `company` are the cheap experts, on
+    symbols `nbt.Contexts()`. The prediction is a mixture of all of them; its log-loss is near that of the best
+    sequence of experts, whatever comes (docs/committee.md).
+    """
+
+    learners: tuple[Any, ...]
+    company: Any = None
+    learning: bool = static(default=True)
+
+    def __post_init__(self) -> None:
+        learners = (self.learners,) if isinstance(self.learners, Learner) else tuple(self.learners)
+        set_field(self, "learners", learners)
+        if not learners or not all(isinstance(learner, Learner) for learner in learners):
+            raise ValueError("learners: one nbt.Learner or several")
+        spaces = {(learner.system.input_space, learner.system.target_space) for learner in learners}
+        if len(spaces) > 1:
+            raise ValueError("learners: all must take the same inputs and targets")
+        if not isinstance(self.system.target_space, Symbols):
+            raise ValueError(f"learners: {self.system} does not predict symbols")
+        if self.company is None:
+            set_field(self, "company", Contexts())
+
+    @property
+    def system(self) -> Any:
+        """That of the first learner: the values that a stream may hold."""
+        return self.learners[0].system
+
+    @property
+    def experts(self) -> list[str]:
+        """The names of all that is mixed."""
+        networks = [str(type(learner.system).__name__) for learner in self.learners]
+        numbered = [name if networks.count(name) == 1 else f"{name} {i + 1}" for i, name in enumerate(networks)]
+        return SymbolPanel.names([each for name in numbered for each in (name, f"anchor of {name}")])
+
+    def init(self, key: jax.Array | int, *, dtype: Any = jnp.float32) -> State:
+        """The state before the first target."""
+        key = counter.as_key(key)
+        keys = [key, *(jax.random.fold_in(key, i) for i in range(1, len(self.learners)))]
+        words = counter.words_of(key)
+        each = zip(self.learners, keys, strict=True)
+        states = [learner.init(own, dtype=dtype)._replace(key=words) for learner, own in each]
+        lost = np.zeros(len(states), np.float32)
+        panel = begin_symbols(self.company, self.system.target_space.size, 2 * len(states))
+        records = tuple(AnchorRecord.first() for _ in states)
+        memory = CommitteeMemory((), records, lost, panel)
+        return self.pack([(state, state) for state in states], memory, words)
+
+    # --- a state is that of all members -----------------------------------------------------------------------------
+
+    def pack(self, states: list[tuple[State, State]], memory: CommitteeMemory, key: Any) -> State:
+        """The states of learners and anchors, and what else a committee knows, as one state."""
+        flat = [state for pair in states for state in pair]
+        params = Params(*zip(*(state.params for state in flat), strict=True))
+        moves = Moves(*zip(*(state.update for state in flat), strict=True))
+        memory = memory._replace(influences=tuple(state.influence for state in flat))
+        return State(params, tuple(state.h for state in flat), memory, moves, key, flat[0].t)
+
+    def unpack(self, state: State) -> list[State]:
+        """The states of learners and anchors, in turn."""
+        fields = state.params.theta, state.params.phi, state.params.fixed, state.h, state.influence.influences
+        members = zip(*fields, state.update.theta, state.update.phi, strict=True)
+        return [
+            State(Params(*params), h, influence, Moves(*moves), state.key, state.t)
+            for *params, h, influence, theta_moves, phi_moves in members
+            for moves in [(theta_moves, phi_moves)]
+        ]
+
+    def members(self, state: State, engine: str) -> list[Anchored]:
+        """The networks at work, each with its anchor."""
+        states, records = self.unpack(state), state.influence.records
+        pairs = zip(self.learners, states[::2], states[1::2], records, strict=True)
+        return [Anchored(learner, now, good, record, engine) for learner, now, good, record in pairs]
+
+    def panel(self, state: State) -> SymbolPanel:
+        """What mixes the experts, at work."""
+        inputs = isinstance(self.system.input_space, Symbols)
+        return SymbolPanel(
+            self.company, state.influence.panel, self.system.target_space.size, inputs, learning=self.learning
+        )
+
+    def grow(self, panel: Any) -> Any:
+        """What a panel for fewer symbols knows, for all symbols of now."""
+        return grown(panel, self.system.target_space.size)
+
+    # --- the verbs --------------------------------------------------------------------------------------------------
+
+    def work(self, state: State, engine: str) -> Any:
+        from .session import CommitteeSession
+
+        return CommitteeSession(self, state, engine)
+
+    def predict(self, state: State) -> Tree:
+        return self.work(state, "auto").predict()
+
+    def observe(self, state: State, y: Tree, at: State | None = None) -> tuple[State, Info]:
+        if at is not None:
+            raise ValueError("at: a committee takes no late targets")
+        if y is None:
+            raise BadItem("y: there is no target to observe; advance alone", state=state)
+        session = self.work(state, "auto")
+        loss = session.observe(checked(self.system.target_space, y, "y", state))
+        return session.state(), Info(np.asarray(loss))
+
+    def advance(self, state: State, x: Tree, draws: Tree = None) -> State:
+        session = self.work(state, "auto")
+        session.advance(checked(self.system.input_space, x, "x", state))
+        return session.state()
+
+    def reset(self, state: State, where: Any = None) -> State:
+        """A new episode for all members; what was learned stays."""
+        expect_one_stream(where)
+        session = self.work(state, "auto")
+        session.reset()
+        return session.state()
+
+    def expect_fit(self, expect: Callable[[Learner, State], Any], state: State) -> None:
+        """Refuse a state whose members are not of these learners."""
+        members = 2 * len(self.learners)
+        if not isinstance(state.influence, CommitteeMemory) or len(state.influence.influences) != members:
+            raise ValueError(f"the state is not one of {self}")
+        states = self.unpack(state._replace(update=Moves(((),) * members, ((),) * members)))
+        for i, own in enumerate(states):
+            expect(self.learners[i // 2], own)
+
+    def begin_moves(self, params: Params, h: Tree, influence: Tree) -> Moves:
+        learners = [learner for learner in self.learners for _ in range(2)]
+        fields = zip(learners, params.theta, params.phi, params.fixed, h, influence.influences, strict=True)
+        moves = [learner.begin_moves(Params(*own), state, past) for learner, *own, state, past in fields]
+        return Moves(*zip(*moves, strict=True))
+
+
+def frozen(learner: Any, state: State) -> tuple[Any, State]:
+    """A learner or committee that predicts as another one does, and learns nothing."""
+    if not isinstance(learner, Committee):
+        return still(learner), still_state(learner, state)
+    states = learner.unpack(state)
+    pairs = zip(learner.learners, states[::2], states[1::2], strict=True)
+    both = [(still_state(member, now), still_state(member, good)) for member, now, good in pairs]
+    found = Committee(tuple(still(member) for member in learner.learners), learner.company, learning=False)
+    return found, found.pack(both, state.influence, state.key)

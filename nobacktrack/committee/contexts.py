@@ -1,0 +1,241 @@
+"""What came before in this context: after the last 0, 1, ..., D symbols, and after the longest match.
+
+A symbol is a path of binary choices: whether it is in the upper half of what is left of the alphabet. Choice c splits
+the alphabet into the symbols below c and those from c on: a choice is known by its number, and stays the same when the
+alphabet grows. Each choice in each context is a node: how often each branch was taken, of late and on the whole. For
+each choice on the way to a symbol the nodes give logits, which `mixing.py` adds up; the contexts of 0 .. D symbols are
+also weighted as one tree [Willems, Shtarkov, Tjalkens 1995].
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..compiled import EXACT, entry, exact
+from ..configuration import at_least, configuration, set_field, static
+from ..registry import register
+from .logistic import log
+from .matches import AT, Place, add_symbol, expected_symbol, look_at_match, set_contexts, take_match
+from .nodes import NODE, RECENT, SOURCES, WORDS, find, look_at, move_nodes, next_choice, take_branch, whole_range
+
+MATCHES = 64  # lengths of matches that are told apart
+LEAST_NODES = 1 << 12
+FULLNESS = 0.6
+COMPANY = ("frequencies", "two symbols before", "context tree")  # models that stand for themselves
+
+
+@configuration
+class Contexts:
+    """Short contexts, matches and a weighted tree of contexts, for symbols, in `memory` bytes at most (64 MiB).
+
+    `depth` is the longest context, in symbols; `reach` is how many symbols back a match may begin. Where memory is
+    full, the nodes that were seen least give way.
+    """
+
+    depth: int = static(default=6)
+    reach: int = static(default=1 << 18)
+    memory: int = static(default=1 << 26)
+
+    def __post_init__(self) -> None:
+        set_field(self, "depth", at_least("depth", self.depth, 2))
+        set_field(self, "reach", at_least("reach", self.reach, 64))
+        set_field(self, "memory", at_least("memory", self.memory, 3 * LEAST_NODES * NODE.itemsize))
+
+    @property
+    def inputs(self) -> int:
+        """How many logits a choice gets: of the weighted tree, two a context, two of the match."""
+        return 1 + 2 * (1 + self.depth) + 2
+
+    def init(self) -> ContextsState:
+        """Before the first symbol."""
+        maps = np.zeros((1 + self.depth, RECENT, RECENT, 2), np.float32)
+        lower, upper = np.arange(RECENT)[:, None], np.arange(RECENT)[None, :]
+        maps[..., 0] = (upper + 0.4) / (lower + upper + 0.8)
+        matches = np.zeros((MATCHES, 2), np.float32)
+        matches[:, 0] = 1 - 0.5 / (np.arange(MATCHES) + 2)
+        return ContextsState(
+            table=np.zeros(LEAST_NODES * WORDS, np.uint32),
+            maps=maps,
+            matches=matches,
+            history=np.zeros(self.reach, np.int32),
+            heads=np.zeros(1 << max(8, int(math.log2(self.reach)) - 2), np.int32),
+            place=np.zeros(len(Place._fields), np.uint32),
+        )
+
+
+@register
+class ContextsState(NamedTuple):
+    """Nodes; what recent counts mean, in contexts of each length, and lengths of matches; the last symbols, in a ring,
+    and where some of them came last; where it is.
+    """
+
+    table: np.ndarray
+    maps: np.ndarray
+    matches: np.ndarray
+    history: np.ndarray
+    heads: np.ndarray
+    place: np.ndarray
+
+
+class Reading(NamedTuple):
+    """Items to read: the target of each, and whether it was seen; the symbol that is added to the past, -1 for none,
+    before the target or after it; how many symbols there are; whether anything is learned but the past.
+    """
+
+    targets: np.ndarray
+    seen: np.ndarray
+    added: np.ndarray
+    added_first: bool
+    symbols: int
+    learning: bool = True
+
+
+class Found(NamedTuple):
+    """What contexts say of each item: logits of the choices on the way to its target, what the models that stand for
+    themselves made of it, in nats, and the length of its match.
+    """
+
+    logits: np.ndarray
+    losses: np.ndarray
+    lengths: np.ndarray
+
+
+def room_for(contexts: Contexts, items: int, symbols: int) -> Found:
+    """Empty arrays for what is found."""
+    choices = max(1, (symbols - 1).bit_length())
+    return Found(
+        np.zeros((items, choices, contexts.inputs), np.float32),
+        np.zeros((items, len(COMPANY))),
+        np.zeros(items, np.int32),
+    )
+
+
+class Model(NamedTuple):
+    """What kernels get: the numbers of a state, the hashes of the contexts, and the nodes of a choice in them."""
+
+    nodes: np.ndarray
+    maps: np.ndarray
+    matches: np.ndarray
+    history: np.ndarray
+    heads: np.ndarray
+    place: np.ndarray
+    hashes: np.ndarray
+    at: np.ndarray
+
+
+class ContextReader:
+    """`Contexts` at work, its numbers changed in place."""
+
+    def __init__(self, contexts: Contexts, state: ContextsState):
+        self.contexts = contexts
+        self._past = np.zeros(1 + contexts.depth, np.uint64), np.zeros(1 + contexts.depth, np.int64)
+        self.become(state)
+
+    def become(self, state: ContextsState) -> None:
+        self._state = ContextsState(*(np.array(array) for array in state))
+        self._nodes = self._state.table.view(NODE)
+
+    def state(self) -> ContextsState:
+        return ContextsState(*(array.copy() for array in self._state))
+
+    def reset(self) -> None:
+        """Forget the past, not what was learned of it."""
+        self._state.place[[AT.filled, AT.length]] = 0
+
+    def past(self) -> tuple[np.ndarray, ...]:
+        """What `restore_past` needs to take back symbols that were added."""
+        return self._state.history.copy(), self._state.heads.copy(), self._state.place.copy()
+
+    def restore_past(self, past: tuple[np.ndarray, ...]) -> None:
+        for now, before in zip((self._state.history, self._state.heads, self._state.place), past, strict=True):
+            now[:] = before
+
+    def read(self, reading: Reading) -> Found:
+        """Learn from items: what was expected of each."""
+        found = room_for(self.contexts, len(reading.targets), reading.symbols)
+        begin, count = 0, len(reading.targets)
+        while begin < count:
+            growable = 3 * self._nodes.nbytes <= self.contexts.memory  # while it grows, both tables are there
+            begin = read_items(self._model(), reading, begin, growable, found)
+            if begin < count:
+                self._grow()
+        return found
+
+    def look(self, symbols: int) -> tuple[np.ndarray, np.ndarray, int]:
+        """Of the next symbol, nothing being learned: the logits of all choices 1 .. symbols - 1, the probabilities of
+        the upper branch that the models give which stand for themselves, and the length of the match.
+        """
+        logits = np.zeros((symbols, self.contexts.inputs), np.float32)
+        company = np.zeros((symbols, len(COMPANY)))
+        return logits, company, look_at_all(self._model(), symbols, logits, company)
+
+    def _model(self) -> Model:
+        return Model(self._nodes, *self._state[1:], *self._past)
+
+    def _grow(self) -> None:
+        larger = np.zeros(2 * self._state.table.size, np.uint32)
+        move_nodes(self._nodes, larger.view(NODE))
+        self._state = self._state._replace(table=larger)
+        self._nodes = larger.view(NODE)
+
+
+@entry(SOURCES, EXACT)
+def read_items(model: Any, reading: Any, begin: int, growable: bool, found: Any) -> int:
+    """Read items from `begin` on, until the table should grow: how far it came."""
+    history, heads, place = model.history, model.heads, model.place
+    most = model.hashes.size * found.logits.shape[1]  # no symbol makes more nodes than this
+    for t in range(begin, reading.targets.size):
+        if growable and place[AT.nodes] + most > FULLNESS * model.nodes.size:
+            return t
+        if reading.added_first and reading.added[t] >= 0:
+            add_symbol(history, heads, place, reading.added[t])
+        if reading.seen[t]:
+            found.lengths[t] = place[AT.length]
+            read_target(model, reading.targets[t], reading.symbols, reading.learning, found.logits[t], found.losses[t])
+        if not reading.added_first and reading.added[t] >= 0:
+            add_symbol(history, heads, place, reading.added[t])
+    return reading.targets.size
+
+
+@exact
+def read_target(model: Any, target: int, symbols: int, learning: bool, logits: Any, losses: Any) -> None:
+    """All choices on the way to a target: looked at, then learned."""
+    nodes, maps, place, at, losses0, losses1, losses2 = model.nodes, model.maps, model.place, model.at, 0.0, 0.0, 0.0
+    set_contexts(model.history, place, model.hashes)
+    expected, length = expected_symbol(model.history, place), np.int64(place[AT.length])
+    low, (high, split), row = 0, next_choice(0, whole_range(symbols), symbols), 0
+    while split > low:
+        for d in range(at.size):
+            at[d] = find(nodes, model.hashes[d], split, place[AT.nodes :], learning)
+        look_at(nodes, maps, at, logits[row], losses)  # for a moment, what they give to the upper branch
+        look_at_match(model.matches, length, expected, low, high, split, logits[row])
+        upper = target >= split
+        losses0 -= log(losses[0] if upper else 1 - losses[0])
+        losses1 -= log(losses[1] if upper else 1 - losses[1])
+        losses2 -= log(losses[2] if upper else 1 - losses[2])
+        if learning:
+            take_branch(nodes, maps, at, upper)
+        low, high = (split, high) if upper else (low, split)
+        high, split = next_choice(low, high, symbols)
+        row += 1
+    losses[0], losses[1], losses[2] = losses0, losses1, losses2
+    if length and learning:
+        take_match(model.matches, place, expected == target)
+
+
+@entry(SOURCES, EXACT)
+def look_at_all(model: Any, symbols: int, logits: Any, company: Any) -> Any:
+    """The logits of all choices that the next symbol may make, nothing being learned: the length of the match."""
+    place, at = model.place, model.at
+    set_contexts(model.history, place, model.hashes)
+    expected, length = expected_symbol(model.history, place), np.int64(place[AT.length])
+    for choice in range(1, symbols):
+        step = choice & -choice  # the range that a choice splits reaches so far to both sides
+        for d in range(at.size):
+            at[d] = find(model.nodes, model.hashes[d], choice, place[AT.nodes :], False)
+        look_at(model.nodes, model.maps, at, logits[choice], company[choice])
+        look_at_match(model.matches, length, expected, choice - step, choice + step, choice, logits[choice])
+    return length

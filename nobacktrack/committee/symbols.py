@@ -1,0 +1,111 @@
+"""The panel of a committee on symbols: contexts beside the networks, mixed choice by choice, then by fixed share."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..registry import register
+from ..streams.items import Chunk, Pairs, has_target, size
+from .contexts import COMPANY, ContextReader, Contexts, ContextsState, Reading
+from .mixing import MixerState, expected_probabilities, mix_items, mixer_state
+
+
+@register
+class SymbolPanelState(NamedTuple):
+    """What contexts and the mixer know."""
+
+    contexts: ContextsState
+    mixer: MixerState
+
+
+def begin_symbols(contexts: Contexts, symbols: int, networks: int) -> SymbolPanelState:
+    """Before the first symbol."""
+    return SymbolPanelState(contexts.init(), mixer_state(symbols, contexts.inputs, networks))
+
+
+def grown(state: SymbolPanelState, symbols: int) -> SymbolPanelState:
+    """The same for more symbols: a choice keeps its number."""
+    weights = np.asarray(state.mixer.by_choice)
+    more = np.tile(np.asarray(state.mixer.by_length)[:1], (symbols - len(weights), 1))
+    return state._replace(mixer=state.mixer._replace(by_choice=np.concatenate([weights, more])))
+
+
+class SymbolPanel:
+    """Contexts and mixer at work. The past is that of the inputs, where these are symbols, else of the targets."""
+
+    def __init__(self, contexts: Contexts, state: SymbolPanelState, symbols: int, inputs: bool, learning: bool):
+        self.symbols, self._inputs, self._learning = symbols, inputs, learning
+        self._reader = ContextReader(contexts, state.contexts)
+        self.become(state)
+
+    @staticmethod
+    def names(networks: list[str]) -> list[str]:
+        """The experts."""
+        return ["mixture", *networks, *COMPANY]
+
+    def become(self, state: SymbolPanelState) -> None:
+        self._reader.become(state.contexts)
+        self._mixer = MixerState(*(np.array(array) for array in state.mixer))
+
+    def state(self) -> SymbolPanelState:
+        return SymbolPanelState(self._reader.state(), MixerState(*(array.copy() for array in self._mixer)))
+
+    @property
+    def shares(self) -> np.ndarray:
+        """The weight of each expert."""
+        return np.exp(np.asarray(self._mixer.shares, float))
+
+    def take(self, chunk: Chunk, y_hats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Learn from a chunk: the loss of each item, and what each expert made of it, in nats. `y_hats` of the
+        networks, (networks, items, symbols).
+        """
+        pairs = isinstance(chunk, Pairs)
+        x, y = (chunk.x, chunk.y) if isinstance(chunk, Pairs) else (chunk.values, chunk.values)
+        seen, none = has_target(chunk), np.full(size(chunk), -1, np.int32)
+        targets = np.where(seen, none if y is None else np.asarray(y), 0).astype(np.int32)
+        added = np.asarray(x, np.int32) if self._inputs else np.where(seen, targets, none)
+        return self._read(Reading(targets, seen, added, pairs and self._inputs, self.symbols, self._learning), y_hats)
+
+    def observe(self, y: int, y_hats: np.ndarray) -> tuple[float, np.ndarray]:
+        """Learn from a target: the loss, and what each expert made of it."""
+        added = -1 if self._inputs else y
+        one = np.array([y], np.int32), np.ones(1, bool), np.array([added], np.int32)
+        losses, costs = self._read(Reading(*one, False, self.symbols, self._learning), y_hats[:, None])
+        return float(losses[0]), costs[0]
+
+    def advance(self, x: Any) -> None:
+        """The past is one input longer."""
+        if self._inputs:
+            one = np.zeros(1, np.int32), np.zeros(1, bool), np.array([x], np.int32)
+            self._reader.read(Reading(*one, True, self.symbols, self._learning))
+
+    def reset(self) -> None:
+        """Forget the past, not what was learned of it."""
+        self._reader.reset()
+
+    def predict_after(self, x: Any, y_hats: np.ndarray) -> np.ndarray:
+        """The same, of the target after an input that is not taken yet."""
+        before = self._reader.past()
+        self.advance(x)
+        p = self.predict(y_hats)
+        self._reader.restore_past(before)
+        return p
+
+    def predict(self, y_hats: np.ndarray) -> np.ndarray:
+        """log p of each symbol; `y_hats` of the networks, (networks, symbols)."""
+        logits, company, length = self._reader.look(self.symbols)
+        p = np.zeros(self.symbols)
+        expected_probabilities(tuple(self._mixer), (logits, company, length), y_hats, self._scratch(len(y_hats)), p)
+        return np.log(p / p.sum())
+
+    def _read(self, reading: Reading, y_hats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = self._reader.read(reading)
+        count = len(reading.targets)
+        losses, costs = np.zeros(count), np.zeros((count, len(self._mixer.shares)))
+        mix_items(tuple(self._mixer), reading, found, y_hats, self._scratch(len(y_hats)), costs, losses)
+        return losses, costs
+
+    def _scratch(self, networks: int) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros((networks, self.symbols)), np.zeros(self._mixer.by_length.shape[1])
