@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ..readers.names import ESTIMATORS, UPDATES, Cell
+from ..readers.presets import PRESETS
 from . import settings
 
 
@@ -76,7 +77,7 @@ ChosenCell = Annotated[
     Cell | None,
     typer.Option(
         metavar="NAME",
-        help=f"The network: {', '.join(Cell)}. By default leaky for text, rnn for rows.",
+        help=f"The network: {', '.join(Cell)}. With this or an option below there is one network and no committee.",
         rich_help_panel=LEARNER,
     ),
 ]
@@ -84,7 +85,30 @@ ChosenUpdate = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help=f"How the parameters move: {UPDATES}. By default kalman for text, kalman:0.1:5 for rows.",
+        help=f"How the parameters move: {UPDATES}.",
+        rich_help_panel=LEARNER,
+    ),
+]
+ChosenUnits = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Units of the network.", rich_help_panel=LEARNER)
+]
+ChosenEstimator = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help=f"How the gradient is carried: {ESTIMATORS}.", rich_help_panel=LEARNER),
+]
+Chosen = Annotated[
+    str | None,
+    typer.Option("--preset", metavar="NAME", help=f"A learner by name: {', '.join(PRESETS)}.", rich_help_panel=LEARNER),
+]
+Paper = Annotated[
+    bool, typer.Option("--paper", help="The paper's own learner: --preset paper.", rich_help_panel=LEARNER)
+]
+Budget = Annotated[
+    float,
+    typer.Option(
+        min=0.0,
+        metavar="US",
+        help="What a character may cost, in microseconds on one core: the largest network that it buys.",
         rich_help_panel=LEARNER,
     ),
 ]

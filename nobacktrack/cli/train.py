@@ -6,23 +6,34 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
+from rich.console import Console
 
 from ..readers.lines import MISSING, Columns
-from ..readers.names import Cell, cell_of, estimator_of, update_of
+from ..readers.names import Cell, estimator_of, update_of
+from ..readers.presets import BUDGET, PRESETS, Preset, choose_for_symbols
 from . import options
 from .options import Form, Letters, Task
 from .run import Reporting, Saving, run
 
 
 class Parts(NamedTuple):
-    """The network and how it learns, as they were asked for; None: the default for what is read."""
+    """The learner as it was asked for: by its parts, None for the default of what is read, by the name of a preset, or
+    by what an item may cost.
+    """
 
     cell: Cell | None
-    units: int
-    estimator: str
+    units: int | None
+    estimator: str | None
     update: str | None
     seed: int
     engine: str
+    preset: str | None
+    budget: float
+
+    @property
+    def named(self) -> bool:
+        """Whether any part of the network was asked for."""
+        return any(part is not None for part in (self.cell, self.units, self.estimator, self.update))
 
 
 def train(
@@ -40,9 +51,12 @@ def train(
     missing: options.Missing = None,
     predictions: options.Predictions = None,
     cell: options.ChosenCell = None,
-    units: options.Units = 20,
-    estimator: options.Estimator = "nobacktrack",
+    units: options.ChosenUnits = None,
+    estimator: options.ChosenEstimator = None,
     update: options.ChosenUpdate = None,
+    preset: options.Chosen = None,
+    paper: options.Paper = False,
+    budget: options.Budget = BUDGET,
     seed: options.Seed = 0,
     engine: options.Engine = "auto",
     checkpoint: options.Checkpoint = None,
@@ -65,7 +79,10 @@ def train(
     """
     if checkpoint is not None and checkpoint.is_file() and not overwrite:
         raise ValueError(f"{checkpoint}: it exists: `nobacktrack resume {checkpoint}` goes on, --overwrite begins anew")
-    form, parts = _form(stream, format), Parts(cell, units, estimator, update, seed, engine)
+    name = _preset_name(preset, paper)
+    form, parts = _form(stream, format), Parts(cell, units, estimator, update, seed, engine, name, budget)
+    if parts.named and name is not None:
+        raise ValueError("--preset says all of the learner: without it --cell, --units, --estimator and --update can")
     if form == Form.text:
         if target or inputs or words or delimiter or predictions or missing or decimal != ".":
             raise ValueError(f"{stream}: this is text; columns and predictions are of rows: --format csv or jsonl")
@@ -183,14 +200,13 @@ def _rows_reader(form: Form, task: Task, columns: Columns, parts: Parts, skip_ba
     from ..readers.table import Parts as TableParts
 
     update = parts.update or DEFAULT.update
-    _ = estimator_of(parts.estimator), update_of(update)  # refused before the first row, not after it
-    chosen = TableParts(parts.cell or DEFAULT.cell, parts.units, parts.estimator, update, parts.seed)
+    estimator = parts.estimator or DEFAULT.estimator
+    _ = estimator_of(estimator), update_of(update)  # refused before the first row, not after it
+    chosen = TableParts(parts.cell or DEFAULT.cell, parts.units or DEFAULT.units, estimator, update, parts.seed)
     return RowsReader(TableReader(task, chosen, engine=parts.engine), form, columns, skip_bad=skip_bad)
 
 
 def _text_reader(stream: str, letters: Letters, parts: Parts, skip_bad: bool) -> Any:
-    import nobacktrack as nbt
-
     from ..readers.alphabets import Growing, Octets, known_alphabet
     from ..readers.text import TextReader
 
@@ -200,9 +216,29 @@ def _text_reader(stream: str, letters: Letters, parts: Parts, skip_bad: bool) ->
     if letters == Letters.known and stream == "-":
         raise ValueError("a pipe cannot be looked through first: --alphabet growing, or bytes")
     alphabet = {Letters.bytes: Octets, Letters.growing: Growing}.get(letters, lambda: known_alphabet(stream))()
-    system = cell_of(parts.cell or Cell.leaky, parts.units, alphabet.capacity)
-    learner = nbt.Learner(system, estimator_of(parts.estimator), update_of(parts.update or "kalman"))
+    learner = _text_learner(alphabet.capacity, parts)
     return TextReader(learner, learner.init(parts.seed), alphabet, engine=parts.engine, skip_bad=skip_bad)
+
+
+def _text_learner(symbols: int, parts: Parts) -> Any:
+    """What was asked for, or what the alphabet and the budget suggest, in a line."""
+    if parts.named:
+        given = parts.cell or Cell.lstm, parts.units or 64, parts.estimator or "block", parts.update or "kalman"
+        return Preset(*given, committee=False).learner(symbols)
+    if parts.preset is not None:
+        return PRESETS[parts.preset].learner(symbols)
+    preset, why = choose_for_symbols(symbols, parts.budget)
+    Console(stderr=True).print(f"learner: {preset} ({why})", highlight=False, soft_wrap=True)
+    return preset.learner(symbols)
+
+
+def _preset_name(preset: str | None, paper: bool) -> str | None:
+    """The preset that was asked for."""
+    if paper and preset not in (None, "paper"):
+        raise ValueError(f"--paper is --preset paper, not --preset {preset}")
+    if preset is not None and preset not in PRESETS:
+        raise ValueError(f"--preset: {preset!r} is none of {', '.join(PRESETS)}")
+    return "paper" if paper else preset
 
 
 def _load(file: Path) -> tuple[Any, Any, Any]:

@@ -18,6 +18,7 @@ from ..streams.items import Chunk
 from ..updates import Frozen
 
 PERIOD = 1000  # inputs between two looks
+PERIODS = 8  # looks before a learner may become the anchor: copies cost time
 LOST, WON = 40 * NATS_PER_BIT, 20 * NATS_PER_BIT  # nats
 MOST_PATIENCE = 2.0**16 * LOST
 MOST_BRAKING = 6
@@ -56,9 +57,9 @@ def still_state(learner: Learner, state: State) -> State:
 class Anchored:
     """A learner at work beside its anchor.
 
-    Every 1,000 inputs it is looked at. A learner that has won 20 bits becomes the anchor. One that has lost 40 goes
-    back to it, with a larger J, so that its steps are smaller; it may lose twice as much the next time, so that a poor
-    anchor cannot hold it for long. One that diverged goes back at once.
+    Every 1,000 inputs it is looked at. A learner that has lost 40 bits goes back to its anchor, with a larger J, so
+    that its steps are smaller; it may lose twice as much the next time, so that a poor anchor cannot hold it for long.
+    One that diverged goes back at once. One that has won 20 bits becomes the anchor, every 8,000 inputs at most.
     """
 
     def __init__(self, learner: Learner, state: State, good: State, record: AnchorRecord, engine: str):
@@ -105,7 +106,7 @@ class Anchored:
             self._return(diverged=True)
             return
         lead = float(self.record.lead) - lost
-        if lead > WON:
+        if lead > WON and self.session.t // PERIOD % PERIODS == 0:
             self._good = self.session.state()
             self.anchor.become(still_state(self.learner, self._good))
             self._note(lead=0, patience=LOST, recent_returns=0, anchors=int(self.record.anchors) + 1)

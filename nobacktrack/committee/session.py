@@ -40,6 +40,7 @@ class CommitteeSession(Session):
         self._members = self.learner.members(state, self._engine)
         self._panel = self.learner.panel(state)
         self._key, self._lost = state.key, np.array(state.influence.lost)
+        self.costs = np.zeros(len(self._panel.shares))  # of each expert since the state that it became, in nats
         self._dtype = np.dtype(state.h[0].dtype)
 
     def state(self) -> State:
@@ -174,7 +175,8 @@ class CommitteeSession(Session):
         self._lost[:] = 0
 
     def _count(self, costs: np.ndarray) -> None:
-        """What learners lost against their anchors."""
+        """What experts made of targets; what learners lost against their anchors."""
+        self.costs += costs
         mine = costs[1 : 1 + 2 * len(self._members)].reshape(-1, 2)
         self._lost += (mine[:, 0] - mine[:, 1]).astype(self._lost.dtype)
 
