@@ -18,6 +18,8 @@ GLANCE = 0.5  # seconds between two looks at the live line
 PLAIN_GLANCE = 10.0  # seconds between two lines, where standard error is no terminal
 WIDE = 110  # columns, for the norms too
 FIRST_GRADIENT = 2.0  # seconds before the gradient is looked at, since that compiles it
+SETTLED = 20_000  # targets before the best recent loss counts
+WORSE, AND_MORE = 1.5, 0.1  # times the best, and on top of it: what is lost then is worth a line
 
 
 class Monitor:
@@ -33,6 +35,7 @@ class Monitor:
         self.progress = Progress(*columns, console=self.console, transient=True)
         self.task = self.progress.add_task("", total=size, line="starting: what has not run before is compiled first")
         self._skips = 0
+        self._alarm = Alarm()
 
     def __enter__(self) -> Monitor:
         if self.console.is_terminal:
@@ -50,6 +53,9 @@ class Monitor:
         for message in self.reader.tally.skips[self._skips :]:
             self.console.print(f"skipped: {message}", highlight=False, soft_wrap=True)
         self._skips = len(self.reader.tally.skips)
+        message = self._alarm.look(self.reader.tally.losses.recent, self.reader.tally.targets)
+        if message:
+            self.console.print(f"after {self.reader.tally.items:,} {self.unit}: {message}", highlight=False)
         now, glance = time.monotonic(), GLANCE if self.console.is_terminal else PLAIN_GLANCE
         shows, writes = now - self.seen >= glance, bool(self.logs) and (last or now - self.logged >= self.every)
         if not (shows or writes) or not self.reader.begun:
@@ -77,7 +83,7 @@ class Monitor:
 
         seconds = time.monotonic() - self.start
         gradient = self.reader.gradient_norm
-        params = self.reader.state.params
+        params = self.reader.params
         return {
             "t": self.reader.tally.items,
             "seconds": round(seconds, 3),
@@ -109,6 +115,26 @@ def _score(record: dict[str, Any]) -> str:
         recent, every, most = (record[name] for name in ("recent_accuracy", "accuracy", "baseline_accuracy"))
         return f"right {recent:.1%} (all {every:.1%}, most frequent {most:.1%})"
     return "no target yet"
+
+
+class Alarm:
+    """Says once when the recent loss stands well above the best so far, and once when it is back."""
+
+    def __init__(self) -> None:
+        self.best, self._raised = math.inf, False
+
+    def look(self, recent: float, targets: int) -> str | None:
+        """A message, if there is one; the loss is in nats."""
+        if targets < SETTLED or math.isnan(recent):
+            return None
+        self.best = min(self.best, recent)
+        high = recent > max(WORSE * self.best, self.best) + AND_MORE
+        if high == self._raised:
+            return None
+        self._raised = high
+        what = "stands well above the best so far" if high else "is back near the best so far"
+        recent, best = recent / math.log(2), self.best / math.log(2)
+        return f"the recent loss, {recent:.3f} bits, {what}, {best:.3f}"
 
 
 class RecordFile:

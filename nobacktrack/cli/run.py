@@ -20,6 +20,7 @@ LABELS = {
     "bits": "bits per item",
     "recent_bits": "recent bits per item",
     "baseline_bits": "by frequencies alone",
+    "set_back": "set back to its anchor",
     "rmse": "rmse, in the target's unit",
     "recent_rmse": "recent rmse",
     "baseline_rmse": "rmse of the mean so far",
@@ -169,6 +170,7 @@ def _summary(reader: Any, seconds: float, begin: int, stop: Stop) -> dict[str, A
         reader.unit: reader.tally.items,
         f"{reader.unit}_per_second": round(count / seconds) if seconds else None,
         **reader.score(),
+        **reader.company(),
         "skipped": reader.tally.skipped,
         "first_skipped": reader.tally.skips,
         "stopped_by": None if stop.signal is None else signal.Signals(stop.signal).name,
@@ -181,7 +183,10 @@ def _say(summary: dict[str, Any], monitor: Monitor, learning: bool) -> None:
     """The summary: on standard output where it is what was asked for, beside the live line otherwise."""
     console = monitor.console if learning else Console()
     for name, value in summary.items():
-        if value is not None and value != 0 and name != "first_skipped":
+        if name == "experts":
+            for expert, bits in value.items():
+                console.print(f"{f'  of the {expert}':<27}{bits:.4f}", highlight=False, soft_wrap=True)
+        elif value is not None and value != 0 and name != "first_skipped":
             text = (
                 f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
             )

@@ -21,10 +21,11 @@ from .logistic import log
 from .matches import AT, Place, add_symbol, expected_symbol, look_at_match, set_contexts, take_match
 from .nodes import NODE, RECENT, SOURCES, WORDS, find, look_at, move_nodes, next_choice, take_branch, whole_range
 
+MOST_CHOICES = 24  # on the way to a symbol
 MATCHES = 64  # lengths of matches that are told apart
 LEAST_NODES = 1 << 12
 FULLNESS = 0.6
-COMPANY = ("frequencies", "two symbols before", "context tree")  # models that stand for themselves
+COMPANY = ("frequencies", "last two symbols", "context tree")  # models that stand for themselves
 
 
 @configuration
@@ -131,7 +132,7 @@ class ContextReader:
 
     def __init__(self, contexts: Contexts, state: ContextsState):
         self.contexts = contexts
-        self._past = np.zeros(1 + contexts.depth, np.uint64), np.zeros(1 + contexts.depth, np.int64)
+        self._past = np.zeros(1 + contexts.depth, np.uint64), np.zeros((MOST_CHOICES, 1 + contexts.depth), np.int64)
         self.become(state)
 
     def become(self, state: ContextsState) -> None:
@@ -202,34 +203,49 @@ def read_items(model: Any, reading: Any, begin: int, growable: bool, found: Any)
 
 @exact
 def read_target(model: Any, target: int, symbols: int, learning: bool, logits: Any, losses: Any) -> None:
-    """All choices on the way to a target: looked at, then learned."""
-    nodes, maps, place, at, losses0, losses1, losses2 = model.nodes, model.maps, model.place, model.at, 0.0, 0.0, 0.0
+    """All choices on the way to a target: looked at, then learned, so that all are foreseen with what was known."""
+    place, at, losses0, losses1, losses2 = model.place, model.at, 0.0, 0.0, 0.0
     set_contexts(model.history, place, model.hashes)
     expected, length = expected_symbol(model.history, place), np.int64(place[AT.length])
     low, (high, split), row = 0, next_choice(0, whole_range(symbols), symbols), 0
     while split > low:
-        for d in range(at.size):
-            at[d] = find(nodes, model.hashes[d], split, place[AT.nodes :], learning)
-        look_at(nodes, maps, at, logits[row], losses)  # for a moment, what they give to the upper branch
+        for d in range(at.shape[1]):
+            at[row, d] = find(model.nodes, model.hashes[d], split, place[AT.nodes :], False)
+        look_at(model.nodes, model.maps, at[row], logits[row], losses)  # for now, what they give to the upper branch
         look_at_match(model.matches, length, expected, low, high, split, logits[row])
         upper = target >= split
         losses0 -= log(losses[0] if upper else 1 - losses[0])
         losses1 -= log(losses[1] if upper else 1 - losses[1])
         losses2 -= log(losses[2] if upper else 1 - losses[2])
-        if learning:
-            take_branch(nodes, maps, at, upper)
         low, high = (split, high) if upper else (low, split)
         high, split = next_choice(low, high, symbols)
         row += 1
     losses[0], losses[1], losses[2] = losses0, losses1, losses2
-    if length and learning:
-        take_match(model.matches, place, expected == target)
+    if learning:
+        learn_target(model, target, symbols)
+        if length:
+            take_match(model.matches, place, expected == target)
+
+
+@exact
+def learn_target(model: Any, target: int, symbols: int) -> None:
+    """Count the branches on the way to a target; nodes are made where they are new."""
+    at, low, row = model.at, 0, 0
+    high, split = next_choice(0, whole_range(symbols), symbols)
+    while split > low:
+        for d in range(at.shape[1]):
+            if at[row, d] < 0:
+                at[row, d] = find(model.nodes, model.hashes[d], split, model.place[AT.nodes :], True)
+        take_branch(model.nodes, model.maps, at[row], target >= split)
+        low, high = (split, high) if target >= split else (low, split)
+        high, split = next_choice(low, high, symbols)
+        row += 1
 
 
 @entry(SOURCES, EXACT)
 def look_at_all(model: Any, symbols: int, logits: Any, company: Any) -> Any:
     """The logits of all choices that the next symbol may make, nothing being learned: the length of the match."""
-    place, at = model.place, model.at
+    place, at = model.place, model.at[0]
     set_contexts(model.history, place, model.hashes)
     expected, length = expected_symbol(model.history, place), np.int64(place[AT.length])
     for choice in range(1, symbols):

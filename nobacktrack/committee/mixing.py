@@ -91,6 +91,7 @@ def mix_items(state: Any, reading: Any, found: Any, y_hats: Any, scratch: Any, c
     for t in range(reading.targets.size):
         if not reading.seen[t]:
             losses[t] = np.nan
+            costs[t, 0] = np.nan
             continue
         for k in range(networks):
             if not exponentials(y_hats[k, t], reading.symbols, values[k]):
@@ -110,32 +111,53 @@ def mix_items(state: Any, reading: Any, found: Any, y_hats: Any, scratch: Any, c
 def mix_choices(
     by_length: Any, by_choice: Any, count: Any, reading: Any, found: Any, values: Any, inputs: Any, t: int, cost: Any
 ) -> None:
-    """Walk down to a target: at each choice logits are added up, and their weights learn. What the mixture and each
-    network made of it goes to the front of `cost`.
+    """Walk down to a target and add up the logits of each choice. What the mixture and each network made of it goes to
+    the front of `cost`. At the end the weights learn, so that all choices are foreseen with the same ones.
     """
-    networks, contexts, symbols = values.shape[0], found.logits.shape[2], reading.symbols
-    rate = max(LEAST_RATE, RATE / (1 + SLOWING * steps_of(count))) if reading.learning else 0.0
+    networks, symbols = values.shape[0], reading.symbols
     first = by_length[bucket_of(found.lengths[t])]
     target, low, row = reading.targets[t], 0, 0
     for k in range(networks + 1):
         cost[k] = 0.0
-    inputs[inputs.size - 1] = BIAS
     high, split = next_choice(0, whole_range(symbols), symbols)
     while split > low:
-        for i in range(contexts):
-            inputs[i] = found.logits[t, row, i]
-        upper, end = target >= split, min(high, symbols)
+        own, upper = inputs[row], target >= split
+        set_inputs(own, found.logits[t, row], values, low, split, min(high, symbols))
         for k in range(networks):
-            p = branch_of(values[k], low, split, end)
-            inputs[contexts + k] = stretch(p)
+            p = branch_of(values[k], low, split, min(high, symbols))
             cost[1 + k] -= log(max(p if upper else 1 - p, LEAST))
-        second = by_choice[split]
-        a, b, hit = add_up(first, inputs), add_up(second, inputs), 1.0 if upper else 0.0
-        p = squash((a + b) / 2)
+        p = squash((add_up(first, own) + add_up(by_choice[split], own)) / 2)
         cost[0] -= log(max(p if upper else 1 - p, LEAST))
-        learn_weights(first, inputs, rate * (hit - squash(a)))
-        learn_weights(second, inputs, rate * (hit - squash(b)))
         low, high = (split, high) if upper else (low, split)
+        high, split = next_choice(low, high, symbols)
+        row += 1
+    if reading.learning:
+        learn_choices(
+            first, by_choice, inputs, target, symbols, max(LEAST_RATE, RATE / (1 + SLOWING * steps_of(count)))
+        )
+
+
+@exact
+def set_inputs(inputs: Any, logits: Any, values: Any, low: int, split: int, end: int) -> None:
+    """What is added up for a choice: logits of contexts and of networks, and a constant."""
+    contexts, networks = logits.size, values.shape[0]
+    for i in range(contexts):
+        inputs[i] = logits[i]
+    for k in range(networks):
+        inputs[contexts + k] = stretch(branch_of(values[k], low, split, end))
+    inputs[contexts + networks] = BIAS
+
+
+@exact
+def learn_choices(first: Any, by_choice: Any, inputs: Any, target: int, symbols: int, rate: Any) -> None:
+    """Weights go down the slope of the loss, those of the length of the match and those of the choice on their own."""
+    low, row = 0, 0
+    high, split = next_choice(0, whole_range(symbols), symbols)
+    while split > low:
+        second, own, hit = by_choice[split], inputs[row], 1.0 if target >= split else 0.0
+        learn_weights(first, own, rate * (hit - squash(add_up(first, own))))
+        learn_weights(second, own, rate * (hit - squash(add_up(second, own))))
+        low, high = (split, high) if target >= split else (low, split)
         high, split = next_choice(low, high, symbols)
         row += 1
 
@@ -182,9 +204,8 @@ def expected_probabilities(state: Any, look: Any, y_hats: Any, scratch: Any, p: 
     by_length, by_choice, shares, _ = state
     logits, company, length = look
     values, inputs = scratch
-    networks, symbols, contexts = y_hats.shape[0], p.size, logits.shape[1]
-    first, last = by_length[bucket_of(length)], inputs.size - 1
-    inputs[last] = BIAS
+    networks, symbols = y_hats.shape[0], p.size
+    first, own = by_length[bucket_of(length)], inputs[0]
     for k in range(networks):
         if not exponentials(y_hats[k], symbols, values[k]):
             values[k, :] = 1.0
@@ -199,11 +220,8 @@ def expected_probabilities(state: Any, look: Any, y_hats: Any, scratch: Any, p: 
                 elif expert > networks:
                     above = company[split, expert - networks - 1]
                 else:
-                    for i in range(contexts):
-                        inputs[i] = logits[split, i]
-                    for k in range(networks):
-                        inputs[contexts + k] = stretch(branch_of(values[k], low, split, min(high, symbols)))
-                    above = squash((add_up(first, inputs) + add_up(by_choice[split], inputs)) / 2)
+                    set_inputs(own, logits[split], values, low, split, min(high, symbols))
+                    above = squash((add_up(first, own) + add_up(by_choice[split], own)) / 2)
                 chance *= max(above if a >= split else 1 - above, LEAST)
                 low, high = (split, high) if a >= split else (low, split)
                 high, split = next_choice(low, high, symbols)

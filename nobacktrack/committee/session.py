@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..engines.session import Session
-from ..protocol import State
+from ..protocol import Params, State
 from ..streams.items import Chunk, Pairs, has_target, part, size
 from ..verbs import AbstractLearner
 from .anchors import PERIOD, Anchored
@@ -40,7 +40,7 @@ class CommitteeSession(Session):
         self._members = self.learner.members(state, self._engine)
         self._panel = self.learner.panel(state)
         self._key, self._lost = state.key, np.array(state.influence.lost)
-        self.costs = np.zeros(len(self._panel.shares))  # of each expert since the state that it became, in nats
+        self._costs = np.zeros(len(self._panel.shares))  # of each expert since the state that it became, in nats
         self._dtype = np.dtype(state.h[0].dtype)
 
     def state(self) -> State:
@@ -53,6 +53,16 @@ class CommitteeSession(Session):
     @property
     def t(self) -> int:
         return self._members[0].session.t
+
+    @property
+    def params(self) -> Params:
+        return self._members[0].session.params
+
+    def experts(self) -> dict[str, float]:
+        return dict(zip(self.learner.experts, self._costs.tolist(), strict=True))
+
+    def returns(self) -> int:
+        return sum(int(member.record.returns) for member in self._members)
 
     @property
     def members(self) -> list[Anchored]:
@@ -120,7 +130,7 @@ class CommitteeSession(Session):
         for k, member in enumerate(self._members):
             member.take(piece, expected[2 * k : 2 * k + 2])
         losses, costs = self._panel.take(piece, expected)
-        self._count(np.nansum(costs, axis=0))
+        self._count(costs)
         return losses
 
     def _one(self, item: Chunk, y_hat: np.ndarray) -> float:
@@ -152,7 +162,7 @@ class CommitteeSession(Session):
         loss, costs = self._panel.observe(y, expected)
         for member in self._members:
             member.observe(y)
-        self._count(costs)
+        self._count(costs[None])
         return loss
 
     def advance(self, x: Any) -> None:
@@ -176,9 +186,15 @@ class CommitteeSession(Session):
 
     def _count(self, costs: np.ndarray) -> None:
         """What experts made of targets; what learners lost against their anchors."""
-        self.costs += costs
-        mine = costs[1 : 1 + 2 * len(self._members)].reshape(-1, 2)
-        self._lost += (mine[:, 0] - mine[:, 1]).astype(self._lost.dtype)
+        costs = costs[~np.isnan(costs[:, 0])]
+        self._costs = _added_in_order(self._costs, costs)
+        mine = costs[:, 1 : 1 + 2 * len(self._members)].reshape(len(costs), -1, 2)
+        self._lost = _added_in_order(self._lost, (mine[:, :, 0] - mine[:, :, 1]).astype(self._lost.dtype))
 
     def _expected(self) -> np.ndarray:
         return np.concatenate([member.predict() for member in self._members])
+
+
+def _added_in_order(start: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """start + row_0 + row_1 + ..., rounded after each: the same bits wherever a stream was cut."""
+    return np.add.accumulate(np.concatenate([start[None], rows]), axis=0)[-1]

@@ -43,7 +43,7 @@ class SymbolPanel:
     @staticmethod
     def names(networks: list[str]) -> list[str]:
         """The experts."""
-        return ["mixture", *networks, *COMPANY]
+        return ["weighed mixture", *networks, *COMPANY]
 
     def become(self, state: SymbolPanelState) -> None:
         self._reader.become(state.contexts)
@@ -108,4 +108,5 @@ class SymbolPanel:
         return losses, costs
 
     def _scratch(self, networks: int) -> tuple[np.ndarray, np.ndarray]:
-        return np.zeros((networks, self.symbols)), np.zeros(self._mixer.by_length.shape[1])
+        choices = (self.symbols - 1).bit_length()
+        return np.zeros((networks, self.symbols)), np.zeros((choices, self._mixer.by_length.shape[1]))

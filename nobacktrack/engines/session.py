@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import Divergence
 from ..guards import diverged
-from ..protocol import State
+from ..protocol import Params, State
 from ..streams.items import Chunk, has_target, part, size
 from ..verbs import AbstractLearner
 
@@ -84,6 +84,19 @@ class Session(ABC):
     @abstractmethod
     def finite(self) -> bool:
         """Whether all numbers of the state are finite."""
+
+    @property
+    def params(self) -> Params:
+        """The parameters of now, for a look at them."""
+        return self.state().params
+
+    def experts(self) -> dict[str, float]:
+        """What each expert of a committee has cost since the session began, in nats."""
+        return {}
+
+    def returns(self) -> int:
+        """How often members of a committee were set back to an earlier self."""
+        return 0
 
     def predict_after(self, x: Any) -> Any:
         """y_hat of the target after an input, which is not taken yet."""

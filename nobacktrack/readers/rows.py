@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import BadItem
 from ..learner import Learner
-from ..protocol import State
+from ..protocol import Params, State
 from . import lines
 from .lines import FORMS, Columns
 from .notes import RowsNotes
@@ -122,6 +122,14 @@ class RowsReader:
     @property
     def state(self) -> State:
         return self.table.state
+
+    @property
+    def params(self) -> Params:
+        """The parameters of now."""
+        return self.state.params
+
+    def company(self) -> dict[str, Any]:
+        return {}
 
     def take(self, raw: bytes) -> np.ndarray:
         """Learn from all whole rows in what came: the loss of each, in nats. A bad row does not count as read."""

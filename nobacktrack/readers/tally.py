@@ -18,9 +18,10 @@ MOST_SKIPS = 5  # that are told of; the others are counted
 class Tally:
     """The losses of a run and what it skipped, kept in its checkpoint: they go on where it goes on."""
 
-    def __init__(self, losses: dict[str, Any] | None = None, skipped: int = 0):
+    def __init__(self, losses: dict[str, Any] | None = None, skipped: int = 0, experts: dict[str, float] | None = None):
         self.losses = Means(**(losses or {}))  # nats
         self.skipped = skipped
+        self.experts = experts or {}  # nats that each expert of a committee has cost, before this run
         self.skips: list[str] = []  # where the first ones were, and why; of this run alone
 
     @property
@@ -41,7 +42,7 @@ class Tally:
 
     def record(self) -> dict[str, Any]:
         """What makes the same tally again."""
-        return {"losses": self.losses.record(), "skipped": self.skipped}
+        return {"losses": self.losses.record(), "skipped": self.skipped, "experts": self.experts}
 
 
 def frequencies_nats(counts: np.ndarray) -> float:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..committee import frozen
+from ..committee import Committee, frozen
 from ..engines import begin
 from ..errors import BadItem, Divergence
 from ..growth import enlarge, with_symbol, without_symbols
 from ..learner import Learner
-from ..protocol import NATS_PER_BIT, State
+from ..protocol import NATS_PER_BIT, Params, State
 from ..streams.items import Series
 from .alphabets import NEVER_SEEN, Growing, Known, Octets, alphabet_of
 from .notes import TextNotes
@@ -34,7 +34,7 @@ class TextReader:
 
     def __init__(
         self,
-        learner: Learner,
+        learner: Learner | Committee,
         state: State,
         alphabet: Octets | Known | Growing,
         *,
@@ -65,10 +65,16 @@ class TextReader:
     def notes(self) -> TextNotes:
         """What a checkpoint keeps beside the state, for another reader to go on."""
         return TextNotes(
-            self.alphabet.record(), self.position, self.rest.hex(), self.counts.tolist(), self.tally.record()
+            self.alphabet.record(),
+            self.position,
+            self.rest.hex(),
+            self.counts.tolist(),
+            self.tally.record() | {"experts": self._experts()},
         )
 
     def _start(self, state: State) -> None:
+        if hasattr(self, "session"):
+            self.tally.experts = self._experts()  # another session begins to count
         self.session = begin(self.learner, state, self._engine, strict=True)
 
     @property
@@ -94,6 +100,22 @@ class TextReader:
             "recent_bits": in_bits(self.tally.losses.recent),
             "baseline_bits": in_bits(frequencies_nats(self.counts[self.counts > 0])),
         }
+
+    def company(self) -> dict[str, Any]:
+        """Bits a character of each expert of a committee, and how often its network was set back."""
+        targets = max(self.tally.targets, 1)
+        experts = {name: in_bits(nats / targets) for name, nats in self._experts().items()}
+        return {"experts": experts, "set_back": self.session.returns()} if experts else {}
+
+    def _experts(self) -> dict[str, float]:
+        """What each expert has cost, in nats: before this session, and in it."""
+        now = self.session.experts()
+        return {name: nats + self.tally.experts.get(name, 0.0) for name, nats in now.items()}
+
+    @property
+    def params(self) -> Params:
+        """The parameters of now."""
+        return self.session.params
 
     def take(self, raw: bytes, *, last: bool = False) -> np.ndarray:
         """Learn from what came: the loss of each character, in nats. What cannot be told yet waits in `rest`; what is
@@ -140,7 +162,7 @@ class TextReader:
     def _learn(self, symbols: np.ndarray, units: np.ndarray) -> np.ndarray:
         if not len(symbols):
             return np.zeros(0)
-        if self.measuring:
+        if self.measuring and isinstance(self.learner, Learner):
             self.measuring, self.gradient_norm = False, norm_of(self.learner.gradient(self.state, symbols[0]))
         losses, at = [], 0
         for length in _cut(len(symbols), self.session.lengths):

@@ -1,0 +1,98 @@
+"""Streams without surprises: is what was learned ever lost? Bits at the end, the worst window, returns to the anchor.
+
+    python -m experiments.alone --seeds 8 --length 5000000
+
+The learner is the one that `nobacktrack train --budget 20` chooses. Beside it, what its network alone does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import nobacktrack as nbt
+from nobacktrack import files
+from nobacktrack.readers.presets import choose_for_symbols
+
+CHUNK, WINDOW = 1 << 16, 2000
+
+
+def repeated(text: str) -> Callable[[int], tuple[np.ndarray, int]]:
+    """A text again and again, as symbols, and how many symbols there are."""
+
+    def make(seed: int) -> tuple[np.ndarray, int]:
+        letters, symbols = np.unique(list(text), return_inverse=True)
+        return symbols.astype(np.int32), max(2, len(letters))
+
+    return make
+
+
+def letters(seed: int) -> tuple[np.ndarray, int]:
+    """500 characters drawn at random from 26, another text for each seed."""
+    return np.random.default_rng(seed).integers(0, 26, 500).astype(np.int32), 26
+
+
+STREAMS = {
+    "abab...ab, a line end": repeated("ab" * 10 + "\n"),
+    "abcabcabd": repeated("abcabcabd\n"),
+    "500 characters": letters,
+    "a constant": repeated("a"),
+}
+
+
+def pieces(period: np.ndarray, length: int) -> Iterator[np.ndarray]:
+    """A period again and again, chunk by chunk."""
+    for begin in range(0, length, CHUNK):
+        yield np.take(period, np.arange(begin, min(begin + CHUNK, length)), mode="wrap")
+
+
+def one(name: str, seed: int, length: int, alone: bool) -> dict[str, Any]:
+    """Bits over the last tenth, the worst window after the first fifth, and how often the network was set back."""
+    period, symbols = STREAMS[name](seed)
+    learner = choose_for_symbols(symbols, 20)[0].learner(symbols)
+    learner = learner.learners[0] if alone else learner
+    state, bits = learner.init(seed), []
+    try:
+        for piece in pieces(period, length):
+            state, info = learner.run(state, piece)
+            bits.append(np.asarray(info.bits, np.float32))
+    except FloatingPointError:
+        return {"last": float("nan"), "worst": float("nan"), "returns": 0}
+    every = np.concatenate(bits)
+    windows = every[length // 5 :][: (length - length // 5) // WINDOW * WINDOW].reshape(-1, WINDOW).mean(axis=1)
+    returns = 0 if alone else int(state.influence.records[0].returns)
+    return {"last": float(every[-length // 10 :].mean()), "worst": float(windows.max()), "returns": returns}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--length", type=int, default=5_000_000)
+    parser.add_argument("--out", type=Path, default=Path("out/alone.json"))
+    given = parser.parse_args()
+    results: dict[str, list[dict[str, Any]]] = {}
+    table = Table("stream", "learner", "bits, last tenth (worst seed)", "worst window", "returns")
+    for name in STREAMS:
+        for alone in (False, True):
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                found = list(pool.map(lambda seed: one(name, seed, given.length, alone), range(given.seeds)))  # noqa: B023
+            results[f"{name} | {'alone' if alone else 'committee'}"] = found
+            last, worst, returns = ([run[key] for run in found] for key in ("last", "worst", "returns"))
+            shown = f"{np.nanmean(last):.5f} ({max(last):.5f})", f"{max(worst):.4f}", f"{sum(returns)}"
+            table.add_row(name, "network alone" if alone else "committee", *shown)
+            given.out.parent.mkdir(parents=True, exist_ok=True)
+            files.write(given.out, json.dumps(results, indent=1))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
