@@ -7,6 +7,7 @@ from .checkpoint import load as load
 from .checkpoint import save as save
 from .committee import Committee as Committee
 from .committee import Contexts as Contexts
+from .committee import Forecasts as Forecasts
 from .configuration import inverse_sqrt as inverse_sqrt
 from .diagnostics import diagnose as diagnose
 from .engines.drive import RunInfo as RunInfo

@@ -26,7 +26,7 @@ def enlarge(
     influence, filter) stays in front, as it was; what is new is as at the start.
     """
     if isinstance(learner, Committee):
-        return _enlarge_committee(learner, state, symbols)
+        return _enlarge_committee(learner, state, symbols=symbols, inputs=inputs)
     if not isinstance(learner.system, Recurrent):
         raise ValueError(f"{type(learner.system).__name__} cannot grow: only single layers of cells can")
     wanted = {name: size for name, size in (("symbols", symbols), ("inputs", inputs)) if size is not None}
@@ -60,10 +60,10 @@ def without_symbols(state: State, used: int) -> State:
     return state._replace(params=state.params._replace(phi=jax.tree.map(leave_out, state.params.phi)))
 
 
-def _enlarge_committee(committee: Committee, state: State, symbols: int | None) -> Any:
+def _enlarge_committee(committee: Committee, state: State, **sizes: int | None) -> Any:
     """The same of all members, and of the panel."""
     members = [learner for learner in committee.learners for _ in range(2)]
-    grown = [enlarge(*pair, symbols=symbols) for pair in zip(members, committee.unpack(state), strict=True)]
+    grown = [enlarge(*pair, **sizes) for pair in zip(members, committee.unpack(state), strict=True)]
     larger = dataclasses.replace(committee, learners=tuple(learner for learner, _ in grown[::2]))
     memory = state.influence._replace(panel=larger.grow(state.influence.panel))
     states = [state for _, state in grown]

@@ -2,5 +2,6 @@
 
 from .committee import Committee, frozen
 from .contexts import Contexts
+from .numbers import Forecasts
 
-__all__ = ["Committee", "Contexts", "frozen"]
+__all__ = ["Committee", "Contexts", "Forecasts", "frozen"]

@@ -16,10 +16,11 @@ from ..guards import checked
 from ..learner import Learner
 from ..protocol import Info, Moves, Params, State, Tree
 from ..registry import register
-from ..systems.spaces import Symbols
+from ..systems.spaces import Symbols, Vectors
 from ..verbs import AbstractLearner, expect_one_stream
 from .anchors import Anchored, AnchorRecord, still, still_state
 from .contexts import Contexts
+from .numbers import Forecasts, NumberPanel, Sizes, begin_numbers, with_inputs
 from .symbols import SymbolPanel, begin_symbols, grown
 
 
@@ -41,8 +42,9 @@ class Committee(AbstractLearner):
 
     The anchor of a learner is a copy of it at a good moment that learns no more. A learner that has lost 40 bits
     against its anchor goes back to it; one that has won 20 becomes the anchor. `company` are the cheap experts, on
-    symbols `nbt.Contexts()`. The prediction is a mixture of all of them; its log-loss is near that of the best
-    sequence of experts, whatever comes (docs/committee.md).
+    symbols `nbt.Contexts()`, on numbers `nbt.Forecasts()`; there the learners predict differences to the last target,
+    and inputs and targets are scaled for them. The prediction is a mixture of all of them; its log-loss is near that of
+    the best sequence of experts, whatever comes (docs/committee.md).
     """
 
     learners: tuple[Any, ...]
@@ -57,10 +59,13 @@ class Committee(AbstractLearner):
         spaces = {(learner.system.input_space, learner.system.target_space) for learner in learners}
         if len(spaces) > 1:
             raise ValueError("learners: all must take the same inputs and targets")
-        if not isinstance(self.system.target_space, Symbols):
-            raise ValueError(f"learners: {self.system} does not predict symbols")
+        kind = {Symbols: Contexts, Vectors: Forecasts}.get(type(self.system.target_space))
+        if kind is None or (kind is Forecasts and not isinstance(self.system.input_space, Vectors)):
+            raise ValueError(f"learners: {self.system} predicts neither symbols nor vectors from vectors")
         if self.company is None:
-            set_field(self, "company", Contexts())
+            set_field(self, "company", kind())
+        if not isinstance(self.company, kind):
+            raise ValueError(f"company: {self.company} is not for {self.system}; nbt.{kind.__name__}() is")
 
     @property
     def system(self) -> Any:
@@ -72,7 +77,18 @@ class Committee(AbstractLearner):
         """The names of all that is mixed."""
         networks = [str(type(learner.system).__name__) for learner in self.learners]
         numbered = [name if networks.count(name) == 1 else f"{name} {i + 1}" for i, name in enumerate(networks)]
-        return SymbolPanel.names([each for name in numbered for each in (name, f"anchor of {name}")])
+        members = [each for name in numbered for each in (name, f"anchor of {name}")]
+        return self._sizes.names(members) if self.numeric else SymbolPanel.names(members)
+
+    @property
+    def numeric(self) -> bool:
+        """Whether numbers are predicted."""
+        return isinstance(self.company, Forecasts)
+
+    @property
+    def _sizes(self) -> Sizes:
+        system = self.system
+        return Sizes(system.input_space.size, system.target_space.size, 2 * len(self.learners), self.company.season)
 
     def init(self, key: jax.Array | int, *, dtype: Any = jnp.float32) -> State:
         """The state before the first target."""
@@ -82,7 +98,11 @@ class Committee(AbstractLearner):
         each = zip(self.learners, keys, strict=True)
         states = [learner.init(own, dtype=dtype)._replace(key=words) for learner, own in each]
         lost = np.zeros(len(states), np.float32)
-        panel = begin_symbols(self.company, self.system.target_space.size, 2 * len(states))
+        panel = (
+            begin_numbers(self._sizes)
+            if self.numeric
+            else begin_symbols(self.company, self.system.target_space.size, 2 * len(states))
+        )
         records = tuple(AnchorRecord.first() for _ in states)
         memory = CommitteeMemory((), records, lost, panel)
         return self.pack([(state, state) for state in states], memory, words)
@@ -113,15 +133,19 @@ class Committee(AbstractLearner):
         pairs = zip(self.learners, states[::2], states[1::2], records, strict=True)
         return [Anchored(learner, now, good, record, engine) for learner, now, good, record in pairs]
 
-    def panel(self, state: State) -> SymbolPanel:
+    def panel(self, state: State) -> SymbolPanel | NumberPanel:
         """What mixes the experts, at work."""
+        if self.numeric:
+            return NumberPanel(state.influence.panel, self.learning)
         inputs = isinstance(self.system.input_space, Symbols)
         return SymbolPanel(
             self.company, state.influence.panel, self.system.target_space.size, inputs, learning=self.learning
         )
 
     def grow(self, panel: Any) -> Any:
-        """What a panel for fewer symbols knows, for all symbols of now."""
+        """What a panel for fewer symbols or inputs knows, for all of now."""
+        if self.numeric:
+            return with_inputs(panel, self.system.input_space.size)
         return grown(panel, self.system.target_space.size)
 
     # --- the verbs --------------------------------------------------------------------------------------------------

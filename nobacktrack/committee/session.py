@@ -113,8 +113,8 @@ class CommitteeSession(Session):
         if piece.reset is not None and bool(piece.reset[0]):
             self.reset()
         piece = piece._replace(reset=None)
-        if y_hats is not None:
-            return np.array([self._one(part(piece, i, i + 1), y_hats[i]) for i in range(size(piece))])
+        if y_hats is not None or not self._panel.takes(piece):
+            return np.array([self._one(piece, i, None if y_hats is None else y_hats[i]) for i in range(size(piece))])
         if isinstance(piece, Pairs) or not self._due:
             self._judge()
             return self._take(piece)
@@ -127,19 +127,22 @@ class CommitteeSession(Session):
     def _take(self, piece: Chunk) -> np.ndarray:
         shape = 2 * len(self._members), size(piece), self.learner.system.target_space.size
         expected = np.zeros(shape, self._dtype)
+        inside = self._panel.inside(piece)
         for k, member in enumerate(self._members):
-            member.take(piece, expected[2 * k : 2 * k + 2])
+            member.take(inside, expected[2 * k : 2 * k + 2])
         losses, costs = self._panel.take(piece, expected)
         self._count(costs)
         return losses
 
-    def _one(self, item: Chunk, y_hat: np.ndarray) -> float:
-        """One item, verb by verb, and what was expected of it."""
+    def _one(self, piece: Chunk, i: int, y_hat: np.ndarray | None) -> float:
+        """Item i, verb by verb; what was expected of it, if that is asked for."""
+        item = part(piece, i, i + 1)
         pairs = isinstance(item, Pairs)
         x, y = (item.x, item.y) if isinstance(item, Pairs) else (item.values, item.values)
         if pairs:
             self.advance(x[0])
-        y_hat[:] = self.predict()
+        if y_hat is not None:
+            y_hat[:] = self.predict()
         loss = self.observe(y[0]) if y is not None and has_target(item)[0] else np.nan
         if not pairs:
             self.advance(x[0])
@@ -155,20 +158,22 @@ class CommitteeSession(Session):
         return self._panel.predict(self._expected())
 
     def predict_after(self, x: Any) -> np.ndarray:
-        return self._panel.predict_after(x, np.concatenate([member.predict_after(x) for member in self._members]))
+        inside = self._panel.input(x)
+        return self._panel.predict_after(x, np.concatenate([member.predict_after(inside) for member in self._members]))
 
     def observe(self, y: Any) -> float:
-        expected = self._expected()
+        expected, inside = self._expected(), self._panel.target(y)
         loss, costs = self._panel.observe(y, expected)
         for member in self._members:
-            member.observe(y)
+            member.observe(inside)
         self._count(costs[None])
         return loss
 
     def advance(self, x: Any) -> None:
         self._judge()
+        inside = self._panel.input(x)
         for member in self._members:
-            member.advance(x)
+            member.advance(inside)
         self._panel.advance(x)
 
     # --- members are looked at --------------------------------------------------------------------------------------
@@ -188,7 +193,8 @@ class CommitteeSession(Session):
         """What experts made of targets; what learners lost against their anchors."""
         costs = costs[~np.isnan(costs[:, 0])]
         self._costs = _added_in_order(self._costs, costs)
-        mine = costs[:, 1 : 1 + 2 * len(self._members)].reshape(len(costs), -1, 2)
+        first, count = self._panel.first_network, 2 * len(self._members)
+        mine = costs[:, first : first + count].reshape(len(costs), -1, 2)
         self._lost = _added_in_order(self._lost, (mine[:, :, 0] - mine[:, :, 1]).astype(self._lost.dtype))
 
     def _expected(self) -> np.ndarray:

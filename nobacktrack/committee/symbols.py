@@ -57,6 +57,22 @@ class SymbolPanel:
         """The weight of each expert."""
         return np.exp(np.asarray(self._mixer.shares, float))
 
+    first_network = 1
+
+    def takes(self, piece: Chunk) -> bool:
+        """Whether it takes a piece as a whole."""
+        return True
+
+    def inside(self, piece: Chunk) -> Chunk:
+        """A piece as the networks get it."""
+        return piece
+
+    def input(self, x: Any) -> Any:
+        return x
+
+    def target(self, y: Any) -> Any:
+        return y
+
     def take(self, chunk: Chunk, y_hats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Learn from a chunk: the loss of each item, and what each expert made of it, in nats. `y_hats` of the
         networks, (networks, items, symbols).
