@@ -66,6 +66,16 @@ class Live:
         return self._session.reason
 
     @property
+    def expert_errors(self) -> dict[str, float]:
+        """Of a committee on numbers: the root of the mean square error of each expert over some 1,000 targets."""
+        return self._session.errors()
+
+    @property
+    def returns(self) -> int:
+        """How often networks of a committee were set back to their anchors."""
+        return self._session.returns()
+
+    @property
     def state(self) -> State:
         """All that the learner knows, for `nbt.save`, `run`, or another learner."""
         self._look()

@@ -9,7 +9,7 @@ from typing import Any
 
 from river import base
 
-from ..readers.table import DEFAULT, Parts, TableReader
+from ..readers.table import COMMITTEE, Parts, TableReader
 
 Row = dict[base.typing.FeatureName, Any]
 
@@ -21,14 +21,17 @@ class _Recurrent(base.Estimator):
 
     def __init__(
         self,
-        units: int = DEFAULT.units,
-        cell: str = DEFAULT.cell,
-        estimator: str = DEFAULT.estimator,
-        update: str = DEFAULT.update,
-        seed: int = DEFAULT.seed,
+        units: int = COMMITTEE.units,
+        cell: str = COMMITTEE.cell,
+        estimator: str = COMMITTEE.estimator,
+        update: str = COMMITTEE.update,
+        seed: int = COMMITTEE.seed,
+        committee: bool = COMMITTEE.committee,
+        season: int = COMMITTEE.season,
     ):
         self.units, self.cell, self.estimator, self.update, self.seed = units, cell, estimator, update, seed
-        self._reader = TableReader(self._task, Parts(cell, units, estimator, update, seed))
+        self.committee, self.season = committee, season
+        self._reader = TableReader(self._task, Parts(cell, units, estimator, update, seed, committee, season))
 
     def __str__(self) -> str:
         return repr(self)
@@ -57,6 +60,10 @@ class RecurrentRegressor(_Recurrent, base.Regressor):
         How the parameters move: `kalman[:decay[:prior]]`, `sgd[:rate]`, `adam[:rate]`.
     seed
         Seed of the initial weights and of the signs.
+    committee
+        Whether the network is one of a committee, beside its anchor and simple experts, or stands alone.
+    season
+        For numbers: after how many rows a season comes again, if there is one.
 
     Examples
     --------
@@ -94,6 +101,10 @@ class RecurrentClassifier(_Recurrent, base.Classifier):
         How the parameters move: `kalman[:decay[:prior]]`, `sgd[:rate]`, `adam[:rate]`.
     seed
         Seed of the initial weights and of the signs.
+    committee
+        Whether the network is one of a committee, beside its anchor and simple experts, or stands alone.
+    season
+        For numbers: after how many rows a season comes again, if there is one.
 
     Examples
     --------

@@ -110,7 +110,7 @@ def _score(record: dict[str, Any]) -> str:
     if record.get("bits") is not None:
         return f"{record['recent_bits']:.3f} bits (all {record['bits']:.3f}, frequencies {record['baseline_bits']:.3f})"
     if record.get("rmse") is not None:
-        return f"rmse {record['recent_rmse']:.4g} (all {record['rmse']:.4g}, of the mean {record['baseline_rmse']:.4g})"
+        return f"rmse {record['recent_rmse']:.4g} (all {record['rmse']:.4g}, last value {record['last_rmse']:.4g})"
     if record.get("accuracy") is not None:
         recent, every, most = (record[name] for name in ("recent_accuracy", "accuracy", "baseline_accuracy"))
         return f"right {recent:.1%} (all {every:.1%}, most frequent {most:.1%})"

@@ -23,6 +23,7 @@ LABELS = {
     "set_back": "set back to its anchor",
     "rmse": "rmse, in the target's unit",
     "recent_rmse": "recent rmse",
+    "last_rmse": "rmse of the last value",
     "baseline_rmse": "rmse of the mean so far",
     "accuracy": "share of right labels",
     "recent_accuracy": "recent share",
@@ -184,8 +185,10 @@ def _say(summary: dict[str, Any], monitor: Monitor, learning: bool) -> None:
     console = monitor.console if learning else Console()
     for name, value in summary.items():
         if name == "experts":
+            if value and monitor.unit == "rows":
+                console.print("recent rmse of each expert", highlight=False)
             for expert, bits in value.items():
-                console.print(f"{f'  of the {expert}':<27}{bits:.4f}", highlight=False, soft_wrap=True)
+                console.print(f"{f'  {expert}':<27} {bits:.4f}", highlight=False, soft_wrap=True)
         elif value is not None and value != 0 and name != "first_skipped":
             text = (
                 f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

@@ -196,13 +196,14 @@ def _columns(
 
 def _rows_reader(form: Form, task: Task, columns: Columns, parts: Parts, skip_bad: bool) -> Any:
     from ..readers.rows import RowsReader
-    from ..readers.table import DEFAULT, TableReader
-    from ..readers.table import Parts as TableParts
+    from ..readers.table import COMMITTEE, DEFAULT, TableReader
 
-    update = parts.update or DEFAULT.update
-    estimator = parts.estimator or DEFAULT.estimator
-    _ = estimator_of(estimator), update_of(update)  # refused before the first row, not after it
-    chosen = TableParts(parts.cell or DEFAULT.cell, parts.units or DEFAULT.units, estimator, update, parts.seed)
+    alone = parts.named or parts.preset == "paper"
+    default = DEFAULT if alone else COMMITTEE
+    given = parts.cell, parts.units, parts.estimator, parts.update, parts.seed
+    fields = zip(default._fields, given, strict=False)
+    chosen = default._replace(**{name: value for name, value in fields if value is not None})
+    _ = estimator_of(chosen.estimator), update_of(chosen.update)  # refused before the first row, not after it
     return RowsReader(TableReader(task, chosen, engine=parts.engine), form, columns, skip_bad=skip_bad)
 
 

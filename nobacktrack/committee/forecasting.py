@@ -18,6 +18,7 @@ from .nodes import SOURCES
 NEAR, FAR = 3, 48  # rows that least squares look back, on all outputs and on each by itself
 CROSS = 24  # rows on all outputs, where that is not too much
 FARTHEST = 10.0  # deviations: what lies beyond counts as that far
+SETTLED = 10  # how many it takes to know what is far
 FREEDOM = 4.0  # of the Student densities
 VOTE, MOST_LOSS = 0.3, 8.0  # how fast votes follow squares of errors, and how much one of these may count
 MEMORY = 1000.0  # targets in a running variance
@@ -84,13 +85,22 @@ def clipped(x: Any) -> Any:
 
 
 @exact
+def bounded(off: Any, squares: Any, count: Any) -> Any:
+    """A distance as it counts in a mean: one that is far out counts as that far, once it is known what is far."""
+    if count > SETTLED and squares > 0:
+        most = FARTHEST * deviation(squares, count)
+        return min(max(off, -most), most)
+    return off
+
+
+@exact
 def take_input(m: Any, x: Any) -> None:
     """Count an input, and hold it, in deviations off its mean."""
     m.counts[INPUTS] += 1
     for i in range(m.x.size):
-        off = x[i] - m.x_mean[i]
+        off = bounded(x[i] - m.x_mean[i], m.x_squares[i], m.counts[INPUTS])
         m.x_mean[i] += off / m.counts[INPUTS]
-        m.x_squares[i] += off * (x[i] - m.x_mean[i])
+        m.x_squares[i] += off * off * (1 - 1 / m.counts[INPUTS])
         m.x[i] = clipped((x[i] - m.x_mean[i]) / deviation(m.x_squares[i], m.counts[INPUTS]))
 
 
@@ -102,8 +112,12 @@ def scale_of(m: Any, j: int) -> Any:
 
 @exact
 def difference(m: Any, j: int, y: Any) -> Any:
-    """The difference of a target to the last one, in its usual size; of the first, 0."""
-    return clipped((y - m.last[j]) / scale_of(m, j)) if m.counts[TARGETS] > 0 else 0.0
+    """The difference of a target to the last one, in its usual size; the first has none, and the size of the second is
+    not known.
+    """
+    if m.counts[TARGETS] < 2:
+        return 0.0 if m.counts[TARGETS] == 0 or y == m.last[j] else 1.0 if y > m.last[j] else -1.0
+    return clipped((y - m.last[j]) / scale_of(m, j))
 
 
 @exact
@@ -131,10 +145,10 @@ def count_target(m: Any, y: Any) -> None:
     m.counts[TARGETS] += 1
     for j in range(y.size):
         if m.counts[TARGETS] > 1:
-            m.steps[j] += (y[j] - m.last[j]) ** 2
-        off = y[j] - m.mean[j]
+            m.steps[j] += bounded(y[j] - m.last[j], m.steps[j], m.counts[TARGETS] - 1) ** 2
+        off = bounded(y[j] - m.mean[j], m.squares[j], m.counts[TARGETS])
         m.mean[j] += off / m.counts[TARGETS]
-        m.squares[j] += off * (y[j] - m.mean[j])
+        m.squares[j] += off * off * (1 - 1 / m.counts[TARGETS])
 
 
 @exact
@@ -267,7 +281,7 @@ def score_and_learn(m: Any, s: Any, y: Any, learning: bool) -> Any:
         s.cost[i] = 0.0
     for j in range(y.size):
         loss += share_out(m, s, j, y[j], learning)
-        if learning:
+        if learning and m.counts[TARGETS] > 0:
             vote(m, s, j, y[j])
     if learning:
         learn_squares(m, s, y)
@@ -294,7 +308,7 @@ def share_out(m: Any, s: Any, j: int, y: Any, learning: bool) -> Any:
             m.variances[i, j] = max(variance + pace * (heard - variance), least)
     for i in range(experts):
         whole += math.exp(m.shares[i, j] - s.pz[i] - peak)
-    if learning:
+    if learning and m.counts[TARGETS] > 1:
         for i in range(experts):
             kept = math.exp(m.shares[i, j] - s.pz[i] - peak) / whole
             m.shares[i, j] = math.log((1 - handed) * kept + handed / experts)
@@ -310,11 +324,11 @@ def vote(m: Any, s: Any, j: int, y: Any) -> None:
         usual = min(usual, m.errors[i, j])
     usual = max(usual, LEAST_VARIANCE * scale_of(m, j) ** 2 + LEAST)
     for i in range(experts):
-        square = (y - s.expected[i, j]) ** 2
-        m.votes[i, j] -= VOTE * min(square / usual / 2, MOST_LOSS)
+        square = bounded(y - s.expected[i, j], m.steps[j], m.counts[TARGETS] - 1) ** 2
+        if m.counts[TARGETS] > 1:
+            m.votes[i, j] -= VOTE * min(square / usual / 2, MOST_LOSS)
         peak = max(peak, m.votes[i, j])
-        if m.counts[TARGETS] > 0:
-            m.errors[i, j] += max(1 / m.counts[TARGETS], 1 / MEMORY) * (square - m.errors[i, j])
+        m.errors[i, j] += max(1 / m.counts[TARGETS], 1 / MEMORY) * (square - m.errors[i, j])
     for i in range(experts):
         whole += math.exp(m.votes[i, j] - peak)
     for i in range(experts):
@@ -324,7 +338,7 @@ def vote(m: Any, s: Any, j: int, y: Any) -> None:
 @exact
 def learn_squares(m: Any, s: Any, y: Any) -> None:
     """All least squares take in a target."""
-    if m.counts[TARGETS] == 0:
+    if m.counts[TARGETS] < 2:
         return
     cross, near = s.cross.size > 0, gain(m.near_p, s.near, s.pz, FORGET_NEAR)
     for j in range(y.size):

@@ -163,6 +163,11 @@ class NumberPanel:
         return np.exp(self._numbers.shares).mean(axis=1)
 
     @property
+    def errors(self) -> np.ndarray:
+        """The root of the recent mean square error of each expert, over all outputs."""
+        return np.sqrt(self._numbers.errors.mean(axis=1))
+
+    @property
     def first_network(self) -> int:
         """The place of the first network among the experts."""
         return self._sizes.experts - 1 - self._sizes.networks

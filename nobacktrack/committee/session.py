@@ -61,6 +61,9 @@ class CommitteeSession(Session):
     def experts(self) -> dict[str, float]:
         return dict(zip(self.learner.experts, self._costs.tolist(), strict=True))
 
+    def errors(self) -> dict[str, float]:
+        return dict(zip(self.learner.experts, self._panel.errors.tolist(), strict=False))
+
     def returns(self) -> int:
         return sum(int(member.record.returns) for member in self._members)
 
@@ -194,7 +197,7 @@ class CommitteeSession(Session):
         costs = costs[~np.isnan(costs[:, 0])]
         self._costs = _added_in_order(self._costs, costs)
         first, count = self._panel.first_network, 2 * len(self._members)
-        mine = costs[:, first : first + count].reshape(len(costs), -1, 2)
+        mine = costs[:, first : first + count].reshape(len(costs), len(self._members), 2)
         self._lost = _added_in_order(self._lost, (mine[:, :, 0] - mine[:, :, 1]).astype(self._lost.dtype))
 
     def _expected(self) -> np.ndarray:

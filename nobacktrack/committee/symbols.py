@@ -58,6 +58,7 @@ class SymbolPanel:
         return np.exp(np.asarray(self._mixer.shares, float))
 
     first_network = 1
+    errors = np.zeros(0)  # none: symbols are right or wrong
 
     def takes(self, piece: Chunk) -> bool:
         """Whether it takes a piece as a whole."""

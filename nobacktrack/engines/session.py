@@ -94,6 +94,10 @@ class Session(ABC):
         """What each expert of a committee has cost since the session began, in nats."""
         return {}
 
+    def errors(self) -> dict[str, float]:
+        """The root of the recent mean square error of each expert of a committee on numbers."""
+        return {}
+
     def returns(self) -> int:
         """How often members of a committee were set back to an earlier self."""
         return 0

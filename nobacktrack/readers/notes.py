@@ -41,6 +41,8 @@ class TableNotes:
     errors: dict[str, Any]
     baseline_errors: dict[str, Any]
     tally: dict[str, Any]
+    last: float | None = None
+    last_errors: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

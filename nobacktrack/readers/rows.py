@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..committee import Committee, frozen
 from ..errors import BadItem
 from ..learner import Learner
 from ..protocol import Params, State
@@ -62,6 +63,8 @@ class RowsReader:
         """A reader that goes on from a checkpoint; `form` and `delimiter` where the rows are written otherwise now."""
         columns = Columns.of(notes.columns)
         columns = columns._replace(delimiter=delimiter or columns.delimiter)
+        if not options.get("learning", True) and isinstance(learner, Committee):
+            learner, state = frozen(learner, state)
         table = TableReader.resume(learner, state, notes.table, engine=engine)
         reader = cls(table, form or notes.form, columns, **options)
         reader.kinds = dict(notes.kinds)
@@ -129,7 +132,7 @@ class RowsReader:
         return self.state.params
 
     def company(self) -> dict[str, Any]:
-        return {}
+        return self.table.company()
 
     def take(self, raw: bytes) -> np.ndarray:
         """Learn from all whole rows in what came: the loss of each, in nats. A bad row does not count as read."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..committee import Committee, Contexts, Forecasts
 from ..errors import BadItem
 from ..growth import enlarge, with_symbol, without_symbols
 from ..learner import Learner
@@ -26,16 +27,20 @@ TASKS = ("regression", "classification")
 
 
 class Parts(NamedTuple):
-    """What the network is made of, by name."""
+    """What the network is made of, by name; whether it is one of a committee; the season of its company, in rows."""
 
     cell: str = "rnn"
     units: int = 20
     estimator: str = "nobacktrack"
     update: str = "kalman:0.1:5"
     seed: int = 0
+    committee: bool = False
+    season: int = 0
 
 
 DEFAULT = Parts()
+COMMITTEE = Parts("lstm", 32, "block", "kalman", committee=True)
+BEFORE = "the target before"  # a column that a committee adds
 
 
 class TableReader:
@@ -51,6 +56,7 @@ class TableReader:
         self.task, self.parts, self._engine = task, parts, engine
         self.features, self.scale, self.classes = Features(), Scale(), Classes()
         self.live: Live | None = None
+        self.last: float | None = None  # the target before, of numbers
         self.count_anew()
         self.measuring, self.gradient_norm = False, math.nan  # whether to look at the gradient of the next target
         self.on_prediction: Callable[[Any, Any], None] | None = None  # is given what was expected, and the target
@@ -60,11 +66,13 @@ class TableReader:
         self.tally, self.counts = Tally(), {}
         self.errors = Means()  # squares of errors in the target's unit, or 1 for a wrong label
         self.baseline_errors = Means()  # the same of the mean so far
+        self.last_errors = Means()  # the same of the last value
 
     def predict(self, row: Mapping[Any, Any]) -> Any:
         """The number that is expected with a row, or the probability of each label."""
         if self.live is None:
             return {} if self.task == "classification" else self.scale.mean
+        row = self._with_before(row, self.last)
         return self._meaning(self.live.predict(self.features.vector(row)), len(self.classes.places))
 
     def learn(self, row: Mapping[Any, Any], y: Any = None, *, ahead: bool = False) -> float:
@@ -72,6 +80,7 @@ class TableReader:
         as that of the row before.
         """
         y = label = self._check_target(y)
+        row = self._with_before(row, y if ahead and y is not None else self.last)
         grown = self.features.learn(row)
         x = self.features.vector(row)
         used = len(self.classes.places)  # a label that is new could not be expected
@@ -96,11 +105,13 @@ class TableReader:
             if y not in self.classes.places:
                 raise BadItem(f"target: {y!r} was never seen in training")
             y = self.classes.places[y]
-        x = self.features.vector(row)
+        x = self.features.vector(self._with_before(row, label if ahead and label is not None else self.last))
         if not ahead:
             live.advance(x)
         self._report(label, used)
         loss = math.nan if y is None else self._score(live.predict(), y, used)
+        if y is not None and self.parts.committee:
+            loss = live.observe(self._as_target(y))  # a frozen one, which goes on all the same
         if ahead:
             live.advance(x)
         self.tally.losses.add_one(loss)
@@ -109,6 +120,21 @@ class TableReader:
     def expected(self) -> Any:
         """What is expected of the target that comes next, all rows being taken in."""
         return self._meaning(self._running().predict(), len(self.classes.places))
+
+    def _with_before(self, row: Mapping[Any, Any], before: Any) -> Mapping[Any, Any]:
+        """A row as a committee on numbers gets it."""
+        return {**row, BEFORE: before} if self._raw and before is not None else row
+
+    @property
+    def _raw(self) -> bool:
+        """Whether targets are given as they are: a committee scales them itself."""
+        return self.parts.committee and self.task == "regression"
+
+    def _as_target(self, y: Any) -> Any:
+        """A target as the learner gets it."""
+        if self.task == "classification":
+            return y
+        return np.array([y if self._raw else self.scale.within(y)])
 
     def _report(self, y: Any, used: int) -> None:
         if self.on_prediction is not None:
@@ -124,8 +150,10 @@ class TableReader:
             peak = float(np.max(y_hat))
             return peak + math.log(float(np.sum(np.exp(np.asarray(y_hat, float) - peak)))) - float(y_hat[y])
         if self.scale.count:  # of the first number nothing is expected
-            self.errors.add_one((self.scale.out(float(y_hat[0])) - y) ** 2)
+            self.errors.add_one((self._meaning(y_hat, used) - y) ** 2)
             self.baseline_errors.add_one((self.scale.mean - y) ** 2)
+            self.last_errors.add_one(((self.scale.mean if self.last is None else self.last) - y) ** 2)
+        self.last = y
         return (self.scale.within(y) - float(y_hat[0])) ** 2 / 2 + math.log(2 * math.pi) / 2
 
     def _observe(self, y: Any, used: int) -> float:
@@ -134,8 +162,8 @@ class TableReader:
         self._score(live.predict(), y, used)
         if self.task == "regression":
             self.scale.add(y)
-            y = np.array([self.scale.within(y)])
-        if self.measuring:
+        y = self._as_target(y)
+        if self.measuring and isinstance(self.learner, Learner):
             self.measuring, self.gradient_norm = False, norm_of(self.learner.gradient(live.state, y))
         return live.observe(y)
 
@@ -176,18 +204,21 @@ class TableReader:
         ends = {"symbols": self.classes.capacity} if self.task == "classification" else {"outputs": 1}
         system = cell_of(self.parts.cell, self.parts.units, inputs=self.features.capacity, **ends)
         learner = Learner(system, estimator_of(self.parts.estimator), update_of(self.parts.update))
+        if self.parts.committee:
+            company = Forecasts(season=self.parts.season) if self.task == "regression" else Contexts()
+            learner = Committee((learner,), company)
         state = learner.init(self.parts.seed)
         if self.task == "classification":
             state = without_symbols(state, max(1, len(self.classes.places)))
         return self._start(learner, state)
 
-    def _start(self, learner: Learner, state: State) -> Live:
+    def _start(self, learner: Learner | Committee, state: State) -> Live:
         return Live(learner, state, engine=self._engine, strict=True)
 
     def _meaning(self, y_hat: np.ndarray, used: int) -> Any:
         """A number, or the probabilities of the first `used` labels."""
         if self.task == "regression":
-            return self.scale.out(float(y_hat[0]))
+            return float(y_hat[0]) if self._raw else self.scale.out(float(y_hat[0]))
         logits = np.asarray(y_hat[:used], float)
         shares = np.exp(logits - logits.max(initial=-np.inf))
         labels = itertools.islice(self.classes.places, used)
@@ -221,6 +252,8 @@ class TableReader:
             self.errors.record(),
             self.baseline_errors.record(),
             self.tally.record(),
+            self.last,
+            self.last_errors.record(),
         )
 
     @classmethod
@@ -232,18 +265,19 @@ class TableReader:
         reader.counts = dict(map(tuple, notes.counts))
         reader.tally = Tally(**notes.tally)
         reader.errors, reader.baseline_errors = Means(**notes.errors), Means(**notes.baseline_errors)
+        reader.last, reader.last_errors = notes.last, Means(**notes.last_errors)
         reader.live = reader._start(learner, state)
         return reader
 
     def score(self) -> dict[str, float | None]:
-        """How well it predicts so far and of late, in the target's unit, beside the mean so far, or as the share of
-        right labels, beside their frequencies; then the loss, in nats.
+        """How well it predicts so far and of late, in the target's unit, beside the last value and the mean so far; or
+        as the share of right labels, beside their frequencies; then the loss, in nats.
         """
         losses = {"loss": or_none(self.tally.losses.mean), "recent_loss": or_none(self.tally.losses.recent)}
         if self.task == "regression":
-            means = self.errors.mean, self.errors.recent, self.baseline_errors.mean
+            means = self.errors.mean, self.errors.recent, self.last_errors.mean, self.baseline_errors.mean
             roots = [or_none(math.sqrt(mean)) for mean in means]
-            return dict(zip(("rmse", "recent_rmse", "baseline_rmse"), roots, strict=True)) | losses
+            return dict(zip(("rmse", "recent_rmse", "last_rmse", "baseline_rmse"), roots, strict=True)) | losses
         counts, targets = np.array([0, *self.counts.values()]), max(self.tally.targets, 1)
         return {
             "accuracy": or_none(1 - self.errors.mean),
@@ -252,3 +286,11 @@ class TableReader:
             **losses,
             "baseline_loss": or_none(frequencies_nats(counts[1:])),
         }
+
+    def company(self) -> dict[str, Any]:
+        """Of a committee: the recent error of each expert, in the target's unit, and how often its network was set back
+        to its anchor.
+        """
+        if self.live is None or not self.parts.committee:
+            return {}
+        return {"experts": self.live.expert_errors, "set_back": self.live.returns}

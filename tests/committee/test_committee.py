@@ -207,8 +207,8 @@ def test_it_says_what_it_does_not_take():
         learner.observe(state, 0, at=state)
     with pytest.raises(nbt.BadItem, match="outside the alphabet"):
         learner.observe(state, 3)
-    with pytest.raises(ValueError, match="does not predict symbols"):
-        nbt.Committee((nbt.Learner(nbt.RNN(units=3, inputs=1, outputs=1), nbt.RTRL(), nbt.SGD(0.1)),))
+    with pytest.raises(ValueError, match="neither symbols nor vectors"):
+        nbt.Committee((nbt.Learner(nbt.RNN(units=3, symbols=2, outputs=1), nbt.RTRL(), nbt.SGD(0.1)),))
     with pytest.raises(ValueError, match="all must take the same"):
         nbt.Committee((learner.learners[0], committee(system=nbt.RNN(units=3, symbols=4)).learners[0]))
     with pytest.raises(ValueError, match="one nbt"):
