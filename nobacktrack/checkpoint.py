@@ -64,7 +64,7 @@ def load(path: str | Path, learner: AbstractLearner | None = None, like: State |
     return Checkpoint(found, state, header["notes"])
 
 
-def _make_learner(header: dict[str, Any], path: Any) -> Any:
+def _make_learner(header: dict[str, Any], path: str | Path) -> Any:
     if header["learner"] is None:
         raise ValueError(f"{path}: made of functions or optimisers of your own, pass the learner in: {header['repr']}")
     return _make(header["learner"], path)
@@ -138,7 +138,7 @@ def _describe(value: Any) -> Any:
     return None if None in fields.values() else {"class": registry.name_of(type(value)), "fields": fields}
 
 
-def _make(description: dict[str, Any], path: Any) -> Any:
+def _make(description: dict[str, Any], path: str | Path) -> Any:
     """A configuration from what `_describe` said."""
     if "value" in description:
         return description["value"]
@@ -148,7 +148,7 @@ def _make(description: dict[str, Any], path: Any) -> Any:
     return _class(description["class"], path)(**fields)
 
 
-def _class(name: str, path: Any) -> Any:
+def _class(name: str, path: str | Path) -> Any:
     if name == "Graph":
         return systems.Graph
     try:
@@ -209,7 +209,7 @@ def _make_state(skeletons: dict[str, Any], arrays: dict[str, np.ndarray], path: 
     return state._replace(update=protocol.Moves(*updates))
 
 
-def _expect_fit(learner: Any, state: State, path: Any) -> None:
+def _expect_fit(learner: Any, state: State, path: str | Path) -> None:
     """Refuse a state that another learner made."""
     if isinstance(learner, committee.Committee):
         return learner.expect_fit(lambda member, own: _expect_fit(member, own, path), state)
@@ -267,7 +267,7 @@ def _fill(like: Tree, name: str, arrays: dict[str, np.ndarray], path: Any) -> Tr
     return jax.tree_util.tree_map_with_path(fill, like)
 
 
-def _array(arrays: dict[str, np.ndarray], name: str, path: Any) -> jax.Array:
+def _array(arrays: dict[str, np.ndarray], name: str, path: str | Path) -> jax.Array:
     if name not in arrays:
         raise ValueError(f"{path}: no array {name!r}; was it saved by another learner?")
     found = jnp.asarray(arrays[name])

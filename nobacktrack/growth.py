@@ -45,7 +45,7 @@ def enlarge(
 def with_symbol(state: State, symbol: int, like: int | None) -> State:
     """A symbol that comes for the first time is predicted as another one is, or, with none, as all zeros are."""
 
-    def add(phi: Any) -> jax.Array:
+    def add(phi: Tree) -> jax.Array:
         return phi.at[symbol].set(0 if like is None else phi[like])
 
     return state._replace(params=state.params._replace(phi=jax.tree.map(add, state.params.phi)))
@@ -54,13 +54,13 @@ def with_symbol(state: State, symbol: int, like: int | None) -> State:
 def without_symbols(state: State, used: int) -> State:
     """The symbols from `used` on are not predicted."""
 
-    def leave_out(phi: Any) -> jax.Array:
+    def leave_out(phi: Tree) -> jax.Array:
         return phi.at[used:].set(0).at[used:, 0].set(UNUSED)
 
     return state._replace(params=state.params._replace(phi=jax.tree.map(leave_out, state.params.phi)))
 
 
-def _enlarge_committee(committee: Committee, state: State, **sizes: int | None) -> Any:
+def _enlarge_committee(committee: Committee, state: State, **sizes: int | None) -> tuple[Committee, State]:
     """The same of all members, and of the panel."""
     members = [learner for learner in committee.learners for _ in range(2)]
     grown = [enlarge(*pair, **sizes) for pair in zip(members, committee.unpack(state), strict=True)]

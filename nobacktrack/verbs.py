@@ -42,7 +42,7 @@ class AbstractLearner(ABC):
     def reset(self, state: State, where: Any = None) -> State:
         """A new episode: h as it was at the start; what was learned stays. `where`: on which of several streams."""
 
-    def work(self, state: State, engine: str) -> Any:
+    def work(self, state: State, engine: str) -> object | None:
         """A session of its own, for a learner that is made of learners; None where an engine runs it."""
         return None
 

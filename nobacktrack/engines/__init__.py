@@ -39,7 +39,7 @@ def begin(learner: AbstractLearner, state: State, engine: str = "auto", *, stric
     ValueError if `strict`. A learner made of learners has a session of its own; the engine is that of its members.
     """
     own = learner.work(state, engine)
-    if own is not None:
+    if isinstance(own, Session):
         return own
     chosen, reason = choose(learner, state, engine)
     if engine not in ("auto", chosen.name):

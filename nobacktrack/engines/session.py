@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import Divergence
 from ..guards import diverged
-from ..protocol import Params, State
+from ..protocol import Params, State, Tree
 from ..streams.items import Chunk, has_target, part, size
 from ..verbs import AbstractLearner
 
@@ -102,7 +102,7 @@ class Session(ABC):
         """How often members of a committee were set back to an earlier self."""
         return 0
 
-    def predict_after(self, x: Any) -> Any:
+    def predict_after(self, x: Tree) -> Tree:
         """y_hat of the target after an input, which is not taken yet."""
         before = self.snapshot()
         self.advance(x)

@@ -59,7 +59,10 @@ def test_engines_by_name(call, text, tmp_path):
         assert run.code == 2
         assert "engine fused: the fused engine does not run it: it has no loop for LRU" in run.err
         assert len(run.err.splitlines()) == 1
-    assert json.loads(call("train", rows, "--target", "y", "--engine", "jax", "--json").out)["engine"] == "jax"
+    assert (
+        json.loads(call("train", rows, "--target", "y", "--cell", "rnn", "--engine", "jax", "--json").out)["engine"]
+        == "jax"
+    )
     assert "engine must be one of auto, fused, jax" in call("train", text, "--engine", "cuda", ok=False).err
 
 
@@ -85,7 +88,7 @@ def test_a_run_that_diverges_saves_the_last_good_state_and_says_how_to_go_on(cal
 def test_a_run_whose_influence_explodes_goes_on_with_other_parts(call, text, tmp_path):
     begun, saved = tmp_path / "begun.txt", tmp_path / "a.nbt"
     begun.write_text(text.read_text()[:1000])
-    call("train", begun, "--units", 5, "--checkpoint", saved, "--json")
+    call("train", begun, "--cell", "leaky", "--units", 5, "--estimator", "nobacktrack", "--checkpoint", saved, "--json")
     learner, state, notes = nbt.load(saved)
     nbt.save(saved, learner, state._replace(influence=state.influence._replace(v=state.influence.v * 1e30)), notes)
     run = call("resume", saved, "--stream", text, ok=False)
@@ -259,7 +262,7 @@ def test_logs_are_records_that_go_on(call, text, tmp_path):
 
 
 def test_options_from_a_file_and_from_the_command_line(call, text, tmp_path):
-    (tmp_path / "run.toml").write_text('units = 5\nestimator = "uoro"\nseed = 3\n')
+    (tmp_path / "run.toml").write_text('cell = "leaky"\nunits = 5\nestimator = "uoro"\nseed = 3\n')
     options = ["train", text, "--config", tmp_path / "run.toml", "--json", "--seed", 4]
     assert "LeakyRNN(units=5, symbols=3), estimator=UORO()" in json.loads(call(*options).out)["learner"]
     (tmp_path / "run.toml").write_text("unit = 5\n")

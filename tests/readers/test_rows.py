@@ -313,11 +313,12 @@ def test_errors_are_told_in_the_unit_of_the_target():
     reader = rows_reader()
     reader.take(b"u,y\n" + b"".join(b"%d,%d\n" % (i % 5, 1000 * (i % 5)) for i in range(200)))
     score = reader.score()
-    assert list(score)[:3] == ["rmse", "recent_rmse", "baseline_rmse"]
-    rmse, _, baseline, *_ = score.values()
+    assert list(score)[:3] == ["rmse", "recent_rmse", "last_rmse"]
+    rmse, last, baseline = (score[name] for name in ("rmse", "last_rmse", "baseline_rmse"))
     assert rmse is not None
     assert baseline is not None
     assert 100 < rmse < baseline < 2000
+    assert last == pytest.approx(1000 * np.sqrt(4), rel=0.02)  # 1000 four times, -4000 once
 
 
 def test_one_step_ahead_is_learned():
