@@ -1,5 +1,5 @@
-"""River's own streams, predicted row by row and then learned from: our models beside a linear one, a Hoeffding tree
-and an echo state network.
+"""River's own streams, predicted row by row and then learned from: our models beside a linear one, a Hoeffding
+tree, an echo state network and the last value.
 
     python -m experiments.river_streams --seeds 5
 """
@@ -68,6 +68,18 @@ class EchoState:
         self.readout.partial_fit(self.last[None], target)
 
 
+class Last:
+    """The last value, or the last label."""
+
+    last: Any = 0.0
+
+    def predict_one(self, x: Any) -> Any:
+        return self.last
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        self.last = y
+
+
 def models(task: str) -> dict[str, Callable[[int], Any]]:
     """What is compared, by seed."""
     words = compose.SelectType(str) | preprocessing.OneHotEncoder()
@@ -78,6 +90,7 @@ def models(task: str) -> dict[str, Callable[[int], Any]]:
             "linear": lambda seed: scaled(linear_model.LinearRegression()),
             "Hoeffding tree": lambda seed: scaled(tree.HoeffdingTreeRegressor()),
             "echo state": lambda seed: EchoState(task, seed),
+            "last value": lambda seed: Last(),
         }
     logistic = multiclass.OneVsRestClassifier(linear_model.LogisticRegression())
     return {
@@ -85,6 +98,7 @@ def models(task: str) -> dict[str, Callable[[int], Any]]:
         "linear": lambda seed: scaled(logistic.clone()),
         "Hoeffding tree": lambda seed: scaled(tree.HoeffdingTreeClassifier()),
         "echo state": lambda seed: EchoState(task, seed),
+        "last value": lambda seed: Last(),
     }
 
 
@@ -121,7 +135,7 @@ def score(name: str, make: Callable[[int], Any], seed: int) -> tuple[float, floa
 
 def table(seeds: int, only: list[str]) -> Table:
     """All models on all streams."""
-    names = ["recurrent (ours)", "linear", "Hoeffding tree", "echo state"]
+    names = ["recurrent (ours)", "linear", "Hoeffding tree", "echo state", "last value"]
     shown = Table("stream", "rows", "measure", *names, title=f"{seeds} seeds, mean (s.e.); us of learn_one below")
     for name in only:
         task = STREAMS[name][1]
