@@ -163,6 +163,11 @@ class NumberPanel:
         return np.exp(self._numbers.shares).mean(axis=1)
 
     @property
+    def expected(self) -> np.ndarray:
+        """What each expert expected where it was asked last, (experts, outputs)."""
+        return self._scratch.expected
+
+    @property
     def errors(self) -> np.ndarray:
         """The root of the recent mean square error of each expert, over all outputs."""
         return np.sqrt(self._numbers.errors.mean(axis=1))

@@ -1,4 +1,6 @@
-"""a^n b^n with a leaky RNN of 20 units: NoBackTrack beside truncated BPTT, a table and a figure."""
+"""a^n b^n with a leaky RNN of 20 units, NoBackTrack beside truncated BPTT, and a text with what `train` chooses beside
+the paper's learner: two tables and a figure.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import nobacktrack as nbt
+
+from .. import files
+from ..baselines import bz2
+from ..engines import begin
+from ..readers.presets import BUDGET, PRESETS, choose_for_symbols
 
 RANGE = (1, 32)
 
@@ -42,7 +49,36 @@ def main(length: int, seed: int, out: Path) -> None:
     console.print(table(bits, speeds, entropy))
     out.parent.mkdir(parents=True, exist_ok=True)
     figure(bits, entropy, out)
-    console.print(f"\nfigure: {out}")
+    console.print(f"\nfigure: {out}\n")
+    console.print(text_table(source_code()[: length // 5], seed, console))
+
+
+def source_code() -> str:
+    """A text that is always at hand: the modules of this library, in the order of their names."""
+    return "".join(path.read_text() for path in sorted(Path(files.__file__).parent.rglob("*.py")))
+
+
+def text_table(text: str, seed: int, console: Console) -> Table:
+    """Bits per character over all of a text, read once, by what `nobacktrack train` chooses, by each of its experts, by
+    the paper's learner and by bz2.
+    """
+    alphabet, symbols = np.unique(list(text), return_inverse=True)
+    chosen, _ = choose_for_symbols(len(alphabet), BUDGET)
+    console.print(f"{len(text):,} characters of this library's own source code: {chosen}\n", soft_wrap=True)
+    result = Table("method", "bits/char", caption="over all of it, read once")
+    result.columns[1].justify = "right"
+    losses, experts = {}, {}
+    for name, preset in (("nobacktrack train", chosen), ("nobacktrack train --paper", PRESETS["paper"])):
+        learner = preset.learner(len(alphabet))
+        session = begin(learner, learner.init(seed))
+        losses[name] = session.take(nbt.Series(symbols.astype(np.int32))).mean()
+        experts |= session.experts()
+    each = {f"  its {name}": nats / len(text) for name, nats in experts.items()}
+    ours, paper = losses.items()
+    for name, nats in (ours, *each.items(), paper):
+        result.add_row(name, f"{nats / np.log(2):.4f}")
+    result.add_row("bz2", f"{bz2(text):.4f}")
+    return result
 
 
 def train_all(

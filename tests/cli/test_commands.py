@@ -117,6 +117,7 @@ def test_demo_saves_its_figure_and_prints_its_table(call, tmp_path):
     assert (tmp_path / "demo.png").stat().st_size > 10_000
     assert "NoBackTrack" in run.out
     assert "0.1429" in run.out
+    assert "nobacktrack train --paper" in run.out
 
 
 def test_reproduce_runs_what_it_can_where_the_text_is_missing(call, tmp_path, monkeypatch):
