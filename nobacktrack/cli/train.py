@@ -261,6 +261,9 @@ def _with_other_parts(
     """The same network with another estimator, update or seed: what it has learned stays."""
     import nobacktrack as nbt
 
+    if isinstance(learner, nbt.Committee):
+        raise ValueError("--estimator, --update, --seed: this learner is a committee, which goes on as it is")
+
     other = nbt.Learner(
         learner.system,
         learner.estimator if estimator is None else estimator_of(estimator),

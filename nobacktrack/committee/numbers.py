@@ -12,6 +12,7 @@ from ..streams.items import Chunk, Pairs, has_target, size
 from .forecasting import CROSS, FAR, NEAR, STACK_COVARIANCE, Numbers, Scratch, look_ahead, mix_rows, prepare_rows
 
 PAST = Numbers._fields.index("near_p")  # how many arrays of `Numbers` come before what is learned
+LARGEST = 1e100  # of a number: squares of differences must be numbers too
 MOST_FEATURES = 224  # of least squares on all outputs over a day of rows: they cost their square
 
 
@@ -249,4 +250,5 @@ class NumberPanel:
         assert isinstance(piece, Pairs)
         count = size(piece)
         y = np.zeros((count, self._sizes.outputs)) if piece.y is None else np.asarray(piece.y, float)
-        return np.ascontiguousarray(piece.x, float), np.ascontiguousarray(y), np.ascontiguousarray(has_target(piece))
+        x = np.clip(np.asarray(piece.x, float), -LARGEST, LARGEST)
+        return np.ascontiguousarray(x), np.clip(y, -LARGEST, LARGEST), np.ascontiguousarray(has_target(piece))

@@ -3,12 +3,14 @@
 import json
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import nobacktrack as nbt
 from nobacktrack import checkpoint
 from nobacktrack.checks import same_bits
 from nobacktrack.cli.checkpoints import Checkpointer
+from nobacktrack.cli.progress import Alarm
 from nobacktrack.cli.run import _after_divergence
 from nobacktrack.readers.notes import from_json
 from nobacktrack.readers.tally import Tally
@@ -284,3 +286,53 @@ def test_an_estimator_that_is_misspelled_is_named(call, text, estimator):
     assert run.code == 2
     assert f"estimator: {estimator!r}" in run.err
     assert messages[estimator] in run.err
+
+
+# --- what is chosen -------------------------------------------------------------------------------------------------
+
+
+def test_a_committee_is_chosen_for_a_text_and_says_why(call, text, tmp_path):
+    saved = tmp_path / "a.nbt"
+    run = call("train", text, "--budget", 30, "--checkpoint", saved)
+    assert "learner: a committee of lstm of 32 units, block" in run.err
+    assert "(an alphabet of 3, 30 us a character)" in run.err
+    assert "  context tree" in run.err
+    before = json.loads(call("resume", saved, "--from-start", "--json").out)
+    assert before["engine"] == "committee"
+    assert before["bits"] < before["baseline_bits"]
+    assert set(before["experts"]) == set(nbt.load(saved).learner.experts)
+    assert before["set_back"] == 0
+    known = json.loads(call("evaluate", saved, text, "--json").out)
+    assert known["bits"] < 0.5
+    assert "this learner is a committee" in call("resume", saved, "--update", "kalman", ok=False).err
+
+
+def test_the_paper_and_presets_by_name(call, text):
+    paper = json.loads(call("train", text, "--paper", "--json").out)["learner"]
+    assert "LeakyRNN(units=20, symbols=3), estimator=NoBackTrack()" in paper
+    assert "LeakyRNN(units=20" in json.loads(call("train", text, "--preset", "tiny", "--json").out)["learner"]
+    assert "'huge' is none of tiny, text" in call("train", text, "--preset", "huge", ok=False).err
+    assert "--preset says all" in call("train", text, "--paper", "--units", 5, ok=False).err
+    assert "not --preset tiny" in call("train", text, "--paper", "--preset", "tiny", ok=False).err
+
+
+def test_rows_get_a_committee_beside_the_last_value(call, tmp_path):
+    rows, saved = tmp_path / "rows.csv", tmp_path / "r.nbt"
+    rows.write_text("v\n" + "".join(f"{100 + 10 * np.sin(i / 3):.4f}\n" for i in range(600)))
+    run = call("train", rows, "--target", "v", "--inputs", "v", "--ahead", "--checkpoint", saved, "--json")
+    found = json.loads(run.out)
+    assert found["recent_rmse"] < 0.5 * found["last_rmse"]
+    assert found["experts"]["last value"] > found["experts"]["least squares on the others"]
+    known = json.loads(call("evaluate", saved, rows, "--json").out)
+    assert known["rmse"] < 0.5 * known["last_rmse"]
+    shown = call("info", saved).out
+    assert "Committee" in shown
+
+
+def test_an_alarm_is_raised_once_and_taken_back_once():
+    alarm = Alarm()
+    losses = [1.0] * 5 + [2.0] * 5 + [1.0] * 5
+    said = [alarm.look(loss, 30_000 + i) for i, loss in enumerate(losses)]
+    assert [bool(message) for message in said] == [i in (5, 10) for i in range(15)]
+    assert "stands well above the best so far, 1.443" in str(said[5])
+    assert Alarm().look(5.0, 100) is None
