@@ -40,6 +40,7 @@ class Parts(NamedTuple):
 
 DEFAULT = Parts()
 COMMITTEE = Parts("lstm", 32, "block", "kalman", committee=True)
+QUICK = Parts()  # the second network of a committee on labels: it sooner learns what a row says by itself
 BEFORE = "the target before"  # a column that a committee adds
 
 
@@ -202,15 +203,19 @@ class TableReader:
 
     def _first(self) -> Live:
         ends = {"symbols": self.classes.capacity} if self.task == "classification" else {"outputs": 1}
-        system = cell_of(self.parts.cell, self.parts.units, inputs=self.features.capacity, **ends)
-        learner = Learner(system, estimator_of(self.parts.estimator), update_of(self.parts.update))
-        if self.parts.committee:
-            company = Forecasts(season=self.parts.season) if self.task == "regression" else Contexts()
-            learner = Committee((learner,), company)
+        learner = self._network(self.parts, ends)
+        if self.parts.committee and self.task == "regression":
+            learner = Committee((learner,), Forecasts(season=self.parts.season))
+        elif self.parts.committee:
+            learner = Committee((learner, self._network(QUICK, ends)), Contexts())
         state = learner.init(self.parts.seed)
         if self.task == "classification":
             state = without_symbols(state, max(1, len(self.classes.places)))
         return self._start(learner, state)
+
+    def _network(self, parts: Parts, ends: dict[str, int]) -> Learner:
+        system = cell_of(parts.cell, parts.units, inputs=self.features.capacity, **ends)
+        return Learner(system, estimator_of(parts.estimator), update_of(parts.update))
 
     def _start(self, learner: Learner | Committee, state: State) -> Live:
         return Live(learner, state, engine=self._engine, strict=True)
