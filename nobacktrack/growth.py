@@ -62,12 +62,11 @@ def without_symbols(state: State, used: int) -> State:
 
 def _enlarge_committee(committee: Committee, state: State, **sizes: int | None) -> tuple[Committee, State]:
     """The same of all members, and of the panel."""
-    members = [learner for learner in committee.learners for _ in range(2)]
-    grown = [enlarge(*pair, **sizes) for pair in zip(members, committee.unpack(state), strict=True)]
-    larger = dataclasses.replace(committee, learners=tuple(learner for learner, _ in grown[::2]))
+    each = zip(committee.learners, committee.unpack(state), strict=True)
+    grown = [[enlarge(learner, own, **sizes) for own in copies] for learner, copies in each]
+    larger = dataclasses.replace(committee, learners=tuple(copies[0][0] for copies in grown))
     memory = state.influence._replace(panel=larger.grow(state.influence.panel))
-    states = [state for _, state in grown]
-    return larger, larger.pack(list(zip(states[::2], states[1::2], strict=True)), memory, state.key)
+    return larger, larger.pack([tuple(own for _, own in copies) for copies in grown], memory, state.key)
 
 
 def _sizes(system: Recurrent) -> tuple[int, ...]:

@@ -44,7 +44,7 @@ class Live:
         expect_state(state)
         self.learner = learner
         self._session = begin(learner, state, engine, strict=strict)
-        self._x, self._y = learner.system.input_space, learner.system.target_space
+        self._x, self._y = learner.spaces.input_space, learner.spaces.target_space
         self._begin_journal()
 
     def __repr__(self) -> str:
@@ -69,6 +69,18 @@ class Live:
     def expert_errors(self) -> dict[str, float]:
         """Of a committee on numbers: the root of the mean square error of each expert over some 1,000 targets."""
         return self._session.errors()
+
+    @property
+    def outlook(self) -> Any:
+        """Of a committee on numbers: what is expected of the targets to come, the next one first, with the ends of the
+        intervals (`nbt.Forecasts(ahead=, interval=)`).
+        """
+        return self._session.outlook()
+
+    @property
+    def coverage(self) -> float:
+        """Of a committee with intervals: the share of targets that were inside."""
+        return self._session.coverage()
 
     @property
     def returns(self) -> int:
@@ -150,7 +162,7 @@ class Live:
     def _observe(self, y: Any) -> float:
         loss = self._session.observe(y)
         self._note(self._session.observe, y)
-        if not math.isfinite(loss):
+        if not (math.isfinite(loss) or self._session.guarded):  # NaN there: nothing was foreseen of it
             self._look(loss)
         return loss
 

@@ -22,6 +22,11 @@ class AbstractLearner(ABC):
 
     system: Any
 
+    @property
+    def spaces(self) -> Any:
+        """What says which values a stream may hold."""
+        return self.system
+
     @abstractmethod
     def predict(self, state: State) -> Tree:
         """y_hat, the prediction of the next target."""
@@ -127,7 +132,7 @@ class PureLearner(AbstractLearner):
         """
         if y is None:
             raise BadItem("y: there is no target to observe; advance alone", state=state)
-        y = checked(self.system.target_space, y, "y", state)
+        y = checked(self.spaces.target_space, y, "y", state)
         following, info = observe_jit(self, state, y, state if at is None else at, late=at is not None)
         expect_finite(self, state, following, info)
         return following, info
@@ -136,7 +141,7 @@ class PureLearner(AbstractLearner):
         """Reduce the influence estimate, move the system and the estimate one step. `draws` replaces the random draws
         of the estimator.
         """
-        x = checked(self.system.input_space, x, "x", state)
+        x = checked(self.spaces.input_space, x, "x", state)
         following = advance_jit(self, state, x, draws)
         expect_finite(self, state, following)
         return following

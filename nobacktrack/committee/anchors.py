@@ -18,6 +18,7 @@ from ..streams.items import Chunk
 from ..updates import Frozen
 
 PERIOD = 1000  # inputs between two looks
+FRESH = 16  # inputs between two copies of the parameters, where targets come late
 PERIODS = 8  # looks before a learner may become the anchor: copies cost time
 LOST, WON = 40 * NATS_PER_BIT, 20 * NATS_PER_BIT  # nats
 MOST_PATIENCE = 2.0**16 * LOST
@@ -60,45 +61,74 @@ class Anchored:
     Every 1,000 inputs it is looked at. A learner that has lost 40 bits goes back to its anchor, with a larger J, so
     that its steps are smaller; it may lose twice as much the next time, so that a poor anchor cannot hold it for long.
     One that diverged goes back at once. One that has won 20 bits becomes the anchor, every 8,000 inputs at most.
+
+    Where targets come rows after their forecast the learner is as late as they are, and a third copy, `ahead`, with the
+    parameters that it had 16 inputs ago at most, predicts from the last inputs.
     """
 
-    def __init__(self, learner: Learner, state: State, good: State, record: AnchorRecord, engine: str):
-        self.learner, self.record, self._good = learner, record, good
-        self.session: Session = begin(learner, state, engine)
-        self.anchor: Session = begin(still(learner), still_state(learner, good), engine)
+    def __init__(self, learner: Learner, states: tuple[State, ...], record: AnchorRecord, engine: str):
+        now, self._good, *ahead = states
+        self.learner, self.record = learner, record
+        self.session: Session = begin(learner, now, engine)
+        self.anchor: Session = begin(still(learner), still_state(learner, self._good), engine)
+        self.ahead = begin(still(learner), still_state(learner, ahead[0]), engine) if ahead else None
 
-    def state(self) -> tuple[State, State]:
-        """Of the learner, and of its anchor, whose h runs along."""
-        running = self.anchor.state()
-        return self.session.state(), self._good._replace(h=running.h, t=running.t)
+    def state(self) -> tuple[State, ...]:
+        """Of the learner, of its anchor, whose h runs along, and of the one ahead, if there is one."""
+        now, running = self.session.state(), self.anchor.state()
+        good = self._good._replace(h=running.h, t=running.t)
+        if self.ahead is None:
+            return now, good
+        ahead = self.ahead.state()
+        return now, good, now._replace(params=ahead.params, h=ahead.h, t=ahead.t)
 
-    def take(self, chunk: Chunk, y_hats: np.ndarray) -> None:
-        """Learn from a chunk: what the learner and its anchor expected goes to the two parts of `y_hats`."""
-        self.anchor.take(chunk, y_hats[1])
+    @property
+    def _foreseeing(self) -> Session:
+        """What predicts."""
+        return self.session if self.ahead is None else self.ahead
+
+    def take(self, now: Chunk, late: Chunk, y_hats: np.ndarray) -> None:
+        """Predict from a chunk of inputs, and learn from one of inputs and targets: what the learner and its anchor
+        expected goes to the two parts of `y_hats`.
+        """
+        self.anchor.take(now, y_hats[1])
+        if self.ahead is not None:
+            self.ahead.take(now, y_hats[0])
         try:
-            self.session.take(chunk, y_hats[0])
+            self.session.take(late, y_hats[0] if self.ahead is None else None)
         except Divergence:
-            y_hats[0] = y_hats[1]
+            if self.ahead is None:
+                y_hats[0] = y_hats[1]
             self._return(diverged=True)
 
     def predict(self) -> np.ndarray:
-        return np.stack([self.session.predict(), self.anchor.predict()])
+        return np.stack([self._foreseeing.predict(), self.anchor.predict()])
 
     def predict_after(self, x: Any) -> np.ndarray:
-        return np.stack([self.session.predict_after(x), self.anchor.predict_after(x)])
+        return np.stack([self._foreseeing.predict_after(x), self.anchor.predict_after(x)])
 
     def observe(self, y: Any) -> None:
         if not np.isfinite(self.session.observe(y)):
             self._return(diverged=True)
 
-    def advance(self, x: Any) -> None:
-        self.session.advance(x)
-        self.anchor.advance(x)
+    def advance(self, now: Any, late: Any) -> None:
+        self.session.advance(late)
+        self.anchor.advance(now)
+        if self.ahead is not None:
+            self.ahead.advance(now)
 
     def reset(self) -> None:
-        """A new episode, for both."""
+        """A new episode, for all copies."""
         self.session.become(self.learner.reset(self.session.state()))
-        self.anchor.become(still(self.learner).reset(self.anchor.state()))
+        for copy in (self.anchor, self.ahead):
+            if copy is not None:
+                copy.become(still(self.learner).reset(copy.state()))
+
+    def refresh(self) -> None:
+        """The one ahead gets the parameters of now."""
+        if self.ahead is not None:
+            params = jax.tree.map(np.array, self.session.params)
+            self.ahead.become(self.ahead.state()._replace(params=params))
 
     def judge(self, lost: float) -> None:
         """Look at what was lost against the anchor since the last look, in nats."""
@@ -108,7 +138,8 @@ class Anchored:
         lead = float(self.record.lead) - lost
         if lead > WON and self.session.t // PERIOD % PERIODS == 0:
             self._good = self.session.state()
-            self.anchor.become(still_state(self.learner, self._good))
+            h = self._foreseeing.state().h
+            self.anchor.become(still_state(self.learner, self._good)._replace(h=h))
             self._note(lead=0, patience=LOST, recent_returns=0, anchors=int(self.record.anchors) + 1)
         elif lead < -float(self.record.patience):
             self._return(diverged=False)
@@ -127,6 +158,7 @@ class Anchored:
                 update=jax.tree_util.tree_map_with_path(_braked(2.0**recent), self._good.update),
             )
         )
+        self.refresh()
         self._note(
             lead=0,
             patience=min(2 * float(record.patience), MOST_PATIENCE),

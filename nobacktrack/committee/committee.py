@@ -24,6 +24,13 @@ from .numbers import Forecasts, NumberPanel, Sizes, begin_numbers, with_inputs
 from .symbols import SymbolPanel, begin_symbols, grown
 
 
+class Spaces(NamedTuple):
+    """The values that a stream may hold."""
+
+    input_space: Any
+    target_space: Any
+
+
 @register
 class CommitteeMemory(NamedTuple):
     """The influences of the members, what is known of their anchors, what they lost against these since the last look,
@@ -73,6 +80,13 @@ class Committee(AbstractLearner):
         return self.learners[0].system
 
     @property
+    def spaces(self) -> Any:
+        """Those of its learners; of a vector that is a target, numbers may be missing."""
+        if not self.numeric:
+            return self.system
+        return Spaces(self.system.input_space, Vectors(self.system.target_space.size, gaps=True))
+
+    @property
     def experts(self) -> list[str]:
         """The names of all that is mixed."""
         networks = [str(type(learner.system).__name__) for learner in self.learners]
@@ -87,8 +101,15 @@ class Committee(AbstractLearner):
 
     @property
     def _sizes(self) -> Sizes:
-        system = self.system
-        return Sizes(system.input_space.size, system.target_space.size, 2 * len(self.learners), self.company.season)
+        inputs, outputs, company = self.system.input_space.size, self.system.target_space.size, self.company
+        return Sizes(inputs, outputs, 2 * len(self.learners), company.season, company.ahead)
+
+    @property
+    def copies(self) -> int:
+        """How many of each learner there are: it, its anchor, and, if it learns from targets that come late, one that
+        predicts from the last inputs.
+        """
+        return 3 if self.numeric and self.company.ahead > 1 else 2
 
     def init(self, key: jax.Array | int, *, dtype: Any = jnp.float32) -> State:
         """The state before the first target."""
@@ -99,44 +120,44 @@ class Committee(AbstractLearner):
         states = [learner.init(own, dtype=dtype)._replace(key=words) for learner, own in each]
         lost = np.zeros(len(states), np.float32)
         panel = (
-            begin_numbers(self._sizes)
+            begin_numbers(self._sizes, self.company.interval)
             if self.numeric
             else begin_symbols(self.company, self.system.target_space.size, 2 * len(states))
         )
         records = tuple(AnchorRecord.first() for _ in states)
         memory = CommitteeMemory((), records, lost, panel)
-        return self.pack([(state, state) for state in states], memory, words)
+        return self.pack([(state,) * self.copies for state in states], memory, words)
 
     # --- a state is that of all members -----------------------------------------------------------------------------
 
-    def pack(self, states: list[tuple[State, State]], memory: CommitteeMemory, key: Any) -> State:
-        """The states of learners and anchors, and what else a committee knows, as one state."""
-        flat = [state for pair in states for state in pair]
+    def pack(self, states: list[tuple[State, ...]], memory: CommitteeMemory, key: Any) -> State:
+        """The states of learners and of their copies, and what else a committee knows, as one state."""
+        flat = [state for copies in states for state in copies]
         params = Params(*zip(*(state.params for state in flat), strict=True))
         moves = Moves(*zip(*(state.update for state in flat), strict=True))
         memory = memory._replace(influences=tuple(state.influence for state in flat))
         return State(params, tuple(state.h for state in flat), memory, moves, key, flat[0].t)
 
-    def unpack(self, state: State) -> list[State]:
-        """The states of learners and anchors, in turn."""
+    def unpack(self, state: State) -> list[tuple[State, ...]]:
+        """The states of each learner and of its copies."""
         fields = state.params.theta, state.params.phi, state.params.fixed, state.h, state.influence.influences
         members = zip(*fields, state.update.theta, state.update.phi, strict=True)
-        return [
+        flat = [
             State(Params(*params), h, influence, Moves(*moves), state.key, state.t)
             for *params, h, influence, theta_moves, phi_moves in members
             for moves in [(theta_moves, phi_moves)]
         ]
+        return [tuple(flat[i : i + self.copies]) for i in range(0, len(flat), self.copies)]
 
     def members(self, state: State, engine: str) -> list[Anchored]:
         """The networks at work, each with its anchor."""
-        states, records = self.unpack(state), state.influence.records
-        pairs = zip(self.learners, states[::2], states[1::2], records, strict=True)
-        return [Anchored(learner, now, good, record, engine) for learner, now, good, record in pairs]
+        each = zip(self.learners, self.unpack(state), state.influence.records, strict=True)
+        return [Anchored(learner, states, record, engine) for learner, states, record in each]
 
     def panel(self, state: State) -> SymbolPanel | NumberPanel:
         """What mixes the experts, at work."""
         if self.numeric:
-            return NumberPanel(state.influence.panel, self.learning)
+            return NumberPanel(self.company, state.influence.panel, self.learning)
         inputs = isinstance(self.system.input_space, Symbols)
         return SymbolPanel(
             self.company, state.influence.panel, self.system.target_space.size, inputs, learning=self.learning
@@ -164,12 +185,12 @@ class Committee(AbstractLearner):
         if y is None:
             raise BadItem("y: there is no target to observe; advance alone", state=state)
         session = self.work(state, "auto")
-        loss = session.observe(checked(self.system.target_space, y, "y", state))
+        loss = session.observe(checked(self.spaces.target_space, y, "y", state))
         return session.state(), Info(np.asarray(loss))
 
     def advance(self, state: State, x: Tree, draws: Tree = None) -> State:
         session = self.work(state, "auto")
-        session.advance(checked(self.system.input_space, x, "x", state))
+        session.advance(checked(self.spaces.input_space, x, "x", state))
         return session.state()
 
     def reset(self, state: State, where: Any = None) -> State:
@@ -181,15 +202,16 @@ class Committee(AbstractLearner):
 
     def expect_fit(self, expect: Callable[[Learner, State], Any], state: State) -> None:
         """Refuse a state whose members are not of these learners."""
-        members = 2 * len(self.learners)
+        members = self.copies * len(self.learners)
         if not isinstance(state.influence, CommitteeMemory) or len(state.influence.influences) != members:
             raise ValueError(f"the state is not one of {self}")
         states = self.unpack(state._replace(update=Moves(((),) * members, ((),) * members)))
-        for i, own in enumerate(states):
-            expect(self.learners[i // 2], own)
+        for learner, copies in zip(self.learners, states, strict=True):
+            for own in copies:
+                expect(learner, own)
 
     def begin_moves(self, params: Params, h: Tree, influence: Tree) -> Moves:
-        learners = [learner for learner in self.learners for _ in range(2)]
+        learners = [learner for learner in self.learners for _ in range(self.copies)]
         fields = zip(learners, params.theta, params.phi, params.fixed, h, influence.influences, strict=True)
         moves = [learner.begin_moves(Params(*own), state, past) for learner, *own, state, past in fields]
         return Moves(*zip(*moves, strict=True))
@@ -199,8 +221,7 @@ def frozen(learner: Any, state: State) -> tuple[Any, State]:
     """A learner or committee that predicts as another one does, and learns nothing."""
     if not isinstance(learner, Committee):
         return still(learner), still_state(learner, state)
-    states = learner.unpack(state)
-    pairs = zip(learner.learners, states[::2], states[1::2], strict=True)
-    both = [(still_state(member, now), still_state(member, good)) for member, now, good in pairs]
+    each = zip(learner.learners, learner.unpack(state), strict=True)
+    states = [tuple(still_state(member, own) for own in copies) for member, copies in each]
     found = Committee(tuple(still(member) for member in learner.learners), learner.company, learning=False)
-    return found, found.pack(both, state.influence, state.key)
+    return found, found.pack(states, state.influence, state.key)

@@ -1,8 +1,9 @@
-"""Rows of numbers, one step ahead: the last value, the mean, the season, least squares on the last rows; compiled.
+"""Rows of numbers, `ahead` targets ahead: the last value, the mean, the season, least squares on the last rows; compiled.
 
 All is done on differences to the last value, in units of their own deviation. Experts are mixed for each output by
 fixed share, after a last expert has been added: least squares on what the others say. The density is a mixture of
-Student densities, by their log-loss; the forecast is a mean, by squares of errors.
+Student densities, by their log-loss; the forecast is a mean, by squares of errors. A forecast is issued after each
+input and scored when its target has come; least squares learn then, from the features that they had.
 """
 
 from __future__ import annotations
@@ -13,20 +14,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..compiled import EXACT, entry, exact
+from .intervals import learn_level, set_bounds
 from .nodes import SOURCES
-from .voting import (
-    INPUTS,
-    RING,
-    SEASON,
-    TARGETS,
-    bounded,
+from .past import (
+    KNOWN,
+    NO_BASE,
     clipped,
-    deviation,
-    mixture,
-    scale_of,
-    share_out,
-    vote,
+    forecast_at,
+    forecast_due,
+    hold_start,
+    is_due,
+    late,
+    level,
+    season_before,
+    stride,
+    take_input,
+    take_target,
 )
+from .voting import mixture, share_out, vote
 
 NEAR, FAR = 3, 48  # rows that least squares look back, on all outputs and on each by itself
 CROSS = 24  # rows on all outputs, where that is not too much
@@ -34,110 +39,12 @@ FORGET_NEAR, FORGET_FAR, FORGET_CROSS, FORGET_STACK = 0.999, 0.9998, 0.9997, 0.9
 MOST_COVARIANCE, STACK_COVARIANCE = 1e4, 0.1
 
 
-class Numbers(NamedTuple):
-    """What is known. Counts of targets and inputs, where the rings are, whether there is a last value; the last value,
-    and means and sums of squares; differences and values of late; inverse covariances P and weights of least squares;
-    log-weights and variances of the experts as densities, and log-weights and mean squares of errors as forecasts.
-    """
-
-    counts: np.ndarray
-    last: np.ndarray
-    mean: np.ndarray
-    squares: np.ndarray
-    steps: np.ndarray
-    x: np.ndarray
-    x_mean: np.ndarray
-    x_squares: np.ndarray
-    differences: np.ndarray
-    season: np.ndarray
-    near_p: np.ndarray
-    near_w: np.ndarray
-    far_p: np.ndarray
-    far_w: np.ndarray
-    cross_p: np.ndarray
-    cross_w: np.ndarray
-    stack_p: np.ndarray
-    stack_w: np.ndarray
-    shares: np.ndarray
-    variances: np.ndarray
-    votes: np.ndarray
-    errors: np.ndarray
-
-
 class Scratch(NamedTuple):
-    """Features of each least squares, what each expert expects, what it makes of a target, and P z."""
+    """What each expert makes of a target, and P z; the share of targets that an interval is to hold, or 0."""
 
-    near: np.ndarray
-    far: np.ndarray
-    cross: np.ndarray
-    stack: np.ndarray
-    expected: np.ndarray
     cost: np.ndarray
     pz: np.ndarray
-
-
-@exact
-def take_input(m: Any, x: Any) -> None:
-    """Count an input, and hold it, in deviations off its mean."""
-    m.counts[INPUTS] += 1
-    for i in range(m.x.size):
-        off = bounded(x[i] - m.x_mean[i], m.x_squares[i], m.counts[INPUTS])
-        m.x_mean[i] += off / m.counts[INPUTS]
-        m.x_squares[i] += off * off * (1 - 1 / m.counts[INPUTS])
-        m.x[i] = clipped((x[i] - m.x_mean[i]) / deviation(m.x_squares[i], m.counts[INPUTS]))
-
-
-@exact
-def difference(m: Any, j: int, y: Any) -> Any:
-    """The difference of a target to the last one, in its usual size; the first has none, and the size of the second is
-    not known.
-    """
-    if m.counts[TARGETS] < 2:
-        return 0.0 if m.counts[TARGETS] == 0 or y == m.last[j] else 1.0 if y > m.last[j] else -1.0
-    return clipped((y - m.last[j]) / scale_of(m, j))
-
-
-@exact
-def take_target(m: Any, y: Any, learning: bool) -> None:
-    """The last target from now on is this one; it counts, if anything is to be learned."""
-    if m.counts[TARGETS] > 0:
-        at = int(m.counts[RING]) % m.differences.shape[0]
-        for j in range(y.size):
-            m.differences[at, j] = difference(m, j, y[j])
-        m.counts[RING] = (at + 1) % m.differences.shape[0]
-    if m.season.shape[0]:
-        at = int(m.counts[SEASON])
-        for j in range(y.size):
-            m.season[at, j] = y[j]
-        m.counts[SEASON] = (at + 1) % m.season.shape[0]
-    if learning:
-        count_target(m, y)
-    for j in range(y.size):
-        m.last[j] = y[j]
-
-
-@exact
-def count_target(m: Any, y: Any) -> None:
-    """Means and sums of squares of targets and of their differences."""
-    m.counts[TARGETS] += 1
-    for j in range(y.size):
-        if m.counts[TARGETS] > 1:
-            m.steps[j] += bounded(y[j] - m.last[j], m.steps[j], m.counts[TARGETS] - 1) ** 2
-        off = bounded(y[j] - m.mean[j], m.squares[j], m.counts[TARGETS])
-        m.mean[j] += off / m.counts[TARGETS]
-        m.squares[j] += off * off * (1 - 1 / m.counts[TARGETS])
-
-
-@exact
-def level(m: Any, j: int) -> Any:
-    """The last value, in deviations off the mean."""
-    return clipped((m.last[j] - m.mean[j]) / deviation(m.squares[j], m.counts[TARGETS]))
-
-
-@exact
-def late(m: Any, back: int, j: int) -> Any:
-    """The difference so many rows ago."""
-    return m.differences[(int(m.counts[RING]) - back) % m.differences.shape[0], j]
+    share: np.ndarray
 
 
 @exact
@@ -198,121 +105,168 @@ def learn(w: Any, pz: Any, whole: Any, error: Any) -> None:
 
 
 @exact
-def expect(m: Any, s: Any, y_hats: Any) -> None:
-    """What each expert expects. `y_hats` of the networks: differences, in their usual size."""
-    outputs, networks = m.last.size, y_hats.shape[0]
-    set_features(m, s.near, NEAR)
-    if s.cross.size:
-        set_features(m, s.cross, CROSS)
-    for j in range(outputs):
-        set_far_features(m, s.far[j], j)
-        size, last = scale_of(m, j), m.last[j]
-        s.expected[0, j], s.expected[1, j] = last, m.mean[j]
-        s.expected[2, j] = last + size * product(m.near_w[j], s.near)
-        s.expected[3, j] = last + size * product(m.far_w[j], s.far[j])
-        at = 4
-        if s.cross.size:
-            s.expected[at, j] = last + size * product(m.cross_w[j], s.cross)
-            at += 1
-        if m.season.shape[0]:
-            here = m.counts[TARGETS] >= m.season.shape[0]
-            s.expected[at, j] = m.season[int(m.counts[SEASON]), j] if here else last
-            at += 1
-        for k in range(networks):
-            good = np.isfinite(y_hats[k, j])
-            s.expected[at + k, j] = last + size * clipped(np.float64(y_hats[k, j])) if good else last
-        add_stack(m, s, j, size)
+def issue(m: Any, s: Any, y_hats: Any) -> None:
+    """What each expert expects, and the mixture. `y_hats` of the networks: strides, in their usual size."""
+    hold_start(m)
+    f = forecast_at(m, 0)
+    set_features(m, f.near, NEAR)
+    if f.cross.size:
+        set_features(m, f.cross, CROSS)
+    for j in range(m.last.size):
+        set_far_features(m, f.far[j], j)
+        set_expected(m, f, j, y_hats)
+        add_stack(m, f, j)
+        f.mixed[j] = mixture(m, f, j)
+        set_bounds(m, f, j, s.share[0])
 
 
 @exact
-def add_stack(m: Any, s: Any, j: int, size: Any) -> None:
+def set_expected(m: Any, f: Any, j: int, y_hats: Any) -> None:
+    """What all but the last expert expect of output j."""
+    size, last, networks = f.size[j], m.last[j], y_hats.shape[0]
+    f.expected[0, j], f.expected[1, j] = last, m.mean[j]
+    f.expected[2, j] = last + size * product(m.near_w[j], f.near)
+    f.expected[3, j] = last + size * product(m.far_w[j], f.far[j])
+    at = 4
+    if f.cross.size:
+        f.expected[at, j] = last + size * product(m.cross_w[j], f.cross)
+        at += 1
+    if m.season.shape[0]:
+        f.expected[at, j] = season_before(m, j)
+        at += 1
+    for k in range(networks):
+        good = np.isfinite(y_hats[k, j])
+        f.expected[at + k, j] = last + size * clipped(np.float64(y_hats[k, j])) if good else last
+
+
+@exact
+def add_stack(m: Any, f: Any, j: int) -> None:
     """The last expert: the mixture of the others, and least squares on how they differ from it."""
-    others = s.expected.shape[0] - 1
+    others = f.expected.shape[0] - 1
     peak, whole, mean = -np.inf, 0.0, 0.0
     for i in range(others):
         peak = max(peak, m.votes[i, j])
     for i in range(others):
         weight = math.exp(m.votes[i, j] - peak)
         whole += weight
-        mean += weight * s.expected[i, j]
+        mean += weight * f.expected[i, j]
     mean /= whole
     for i in range(others):
-        s.stack[j, i] = clipped((s.expected[i, j] - mean) / size)
-    s.expected[others, j] = mean + size * clipped(product(m.stack_w[j], s.stack[j]))
+        f.stack[j, i] = clipped((f.expected[i, j] - mean) / f.size[j])
+    f.expected[others, j] = mean + f.size[j] * clipped(product(m.stack_w[j], f.stack[j]))
 
 
 @exact
-def score_and_learn(m: Any, s: Any, y: Any, learning: bool) -> Any:
-    """The loss of a target, -log of the density of the mixture; then weights, variances and least squares learn."""
-    loss = 0.0
-    for i in range(s.expected.shape[0]):
+def score(m: Any, s: Any, y: Any, cost: Any, learning: bool) -> Any:
+    """The loss of a target, -log of the density that was issued for it, and that of each expert; then weights,
+    variances and least squares learn. NaN where nothing of it was foreseen, or nothing of it is here.
+    """
+    f, loss, scored = forecast_due(m), 0.0, 0
+    for i in range(s.cost.size):
         s.cost[i] = 0.0
     for j in range(y.size):
-        loss += share_out(m, s, j, y[j], learning)
-        if learning and m.counts[TARGETS] > 0:
-            vote(m, s, j, y[j])
-    if learning:
-        learn_squares(m, s, y)
+        if is_due(m) and np.isfinite(y[j]):
+            loss += share_out(m, s, f, j, y[j], learning)
+            learn_level(m, f, j, y[j], s.share[0], learning)
+            if learning and f.known[j] != NO_BASE:
+                vote(m, f, j, y[j])
+            scored += 1
+    for i in range(s.cost.size):
+        cost[i] = s.cost[i] if scored else np.nan
+    if learning and scored:
+        learn_squares(m, s, f, y)
     take_target(m, y, learning)
-    return loss
+    return loss if scored else np.nan
 
 
 @exact
-def learn_squares(m: Any, s: Any, y: Any) -> None:
+def learn_squares(m: Any, s: Any, f: Any, y: Any) -> None:
     """All least squares take in a target."""
-    if m.counts[TARGETS] < 2:
+    known = 0
+    for j in range(y.size):
+        known += 1 if f.known[j] == KNOWN and np.isfinite(y[j]) else 0
+    if known == 0:
         return
-    cross, near = s.cross.size > 0, gain(m.near_p, s.near, s.pz, FORGET_NEAR)
+    learn_together(m.near_p, m.near_w, f.near, s.pz, f, y, FORGET_NEAR)
+    if f.cross.size:
+        learn_together(m.cross_p, m.cross_w, f.cross, s.pz, f, y, FORGET_CROSS)
+    others = f.expected.shape[0] - 1
     for j in range(y.size):
-        learn(m.near_w[j], s.pz, near, difference(m, j, y[j]) - product(m.near_w[j], s.near))
-    if cross:
-        whole = gain(m.cross_p, s.cross, s.pz, FORGET_CROSS)
-        for j in range(y.size):
-            learn(m.cross_w[j], s.pz, whole, difference(m, j, y[j]) - product(m.cross_w[j], s.cross))
-    others = s.expected.shape[0] - 1
+        if f.known[j] == KNOWN and np.isfinite(y[j]):
+            aim = stride(f, j, y[j])
+            whole = gain(m.far_p[j], f.far[j], s.pz, FORGET_FAR)
+            learn(m.far_w[j], s.pz, whole, aim - product(m.far_w[j], f.far[j]))
+            mean = (f.expected[others, j] - f.base[j]) / f.size[j]
+            whole = gain(m.stack_p[j], f.stack[j], s.pz, FORGET_STACK)
+            learn(m.stack_w[j], s.pz, whole, clipped(aim - mean))
+
+
+@exact
+def learn_together(p: Any, w: Any, z: Any, pz: Any, f: Any, y: Any, forget: Any) -> None:
+    """Least squares of all outputs on the same features."""
+    whole = gain(p, z, pz, forget)
     for j in range(y.size):
-        aim, size = difference(m, j, y[j]), scale_of(m, j)
-        whole = gain(m.far_p[j], s.far[j], s.pz, FORGET_FAR)
-        learn(m.far_w[j], s.pz, whole, aim - product(m.far_w[j], s.far[j]))
-        mean = (s.expected[others, j] - m.last[j]) / size
-        whole = gain(m.stack_p[j], s.stack[j], s.pz, FORGET_STACK)
-        learn(m.stack_w[j], s.pz, whole, clipped(aim - mean))
+        if f.known[j] == KNOWN and np.isfinite(y[j]):
+            learn(w[j], pz, whole, stride(f, j, y[j]) - product(w[j], z))
 
 
 @entry(SOURCES, EXACT)
-def prepare_rows(m: Any, x: Any, y: Any, seen: Any, inputs: Any, targets: Any) -> None:
-    """What networks get: inputs in deviations off their means, targets as differences in their usual size."""
+def prepare_rows(m: Any, rows: Any, inside: Any, learning: bool) -> None:
+    """What networks get: inputs in deviations off their means; and, when a forecast is due, its input again and the
+    stride to its target, where all of that is here.
+    """
+    x, y, seen = rows
+    inputs, late_inputs, targets, whole = inside
     for t in range(x.shape[0]):
         take_input(m, x[t])
+        hold_start(m)
+        f, due = forecast_due(m), is_due(m)
+        whole[t] = due and seen[t]
         for i in range(inputs.shape[1]):
             inputs[t, i] = m.x[i]
+            late_inputs[t, i] = f.x[i] if due else 0.0
         if seen[t]:
             for j in range(targets.shape[1]):
-                targets[t, j] = difference(m, j, y[t, j])
-            take_target(m, y[t], True)
+                here = np.isfinite(y[t, j])
+                whole[t] = whole[t] and here
+                targets[t, j] = stride(f, j, y[t, j]) if here else 0.0
+            take_target(m, y[t], learning)
 
 
 @entry(SOURCES, EXACT)
-def mix_rows(m: Any, s: Any, reading: Any, y_hats: Any, found: Any) -> None:
+def mix_rows(m: Any, s: Any, rows: Any, learning: bool, y_hats: Any, found: Any) -> None:
     """Inputs and the targets after them: losses, what each expert made of each target, and what was expected of it."""
-    x, y, seen, advancing, learning = reading
+    x, y, seen = rows
     losses, costs, expected = found
     for t in range(seen.size):
-        if advancing:
-            take_input(m, x[t])
-        if not seen[t]:
+        take_input(m, x[t])
+        issue(m, s, y_hats[:, t])
+        f = forecast_due(m)
+        for j in range(y.shape[1]):
+            expected[t, j] = f.mixed[j] if is_due(m) else np.nan
+        if seen[t]:
+            losses[t] = score(m, s, y[t], costs[t], learning)
+        else:
             losses[t] = np.nan
             costs[t, 0] = np.nan
-            continue
-        expect(m, s, y_hats[:, t])
-        mixture(m, s, expected[t])
-        losses[t] = score_and_learn(m, s, y[t], learning)
-        for i in range(costs.shape[1]):
-            costs[t, i] = s.cost[i]
 
 
 @entry(SOURCES, EXACT)
-def look_ahead(m: Any, s: Any, y_hats: Any, y_hat: Any) -> None:
-    """What is expected of the next target."""
-    expect(m, s, y_hats)
-    mixture(m, s, y_hat)
+def begin_row(m: Any, x: Any) -> None:
+    """An input has come."""
+    take_input(m, x)
+
+
+@entry(SOURCES, EXACT)
+def issue_forecast(m: Any, s: Any, y_hats: Any) -> None:
+    """What is expected after it."""
+    issue(m, s, y_hats)
+
+
+@entry(SOURCES, EXACT)
+def end_row(m: Any, s: Any, y: Any, learning: bool, aim: Any, cost: Any) -> float:
+    """A target has come: its loss, what each expert made of it, and in `aim` what networks get of it."""
+    f = forecast_due(m)
+    for j in range(y.size):
+        aim[j] = stride(f, j, y[j]) if is_due(m) and np.isfinite(y[j]) else np.nan
+    return score(m, s, y, cost, learning)

@@ -6,12 +6,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..configuration import at_least, configuration, set_field, static
+from ..configuration import as_number, at_least, configuration, set_field, static
 from ..registry import register
 from ..streams.items import Chunk, Pairs, has_target, size
-from .forecasting import CROSS, FAR, NEAR, STACK_COVARIANCE, Numbers, Scratch, look_ahead, mix_rows, prepare_rows
+from .forecasting import (
+    CROSS,
+    FAR,
+    NEAR,
+    STACK_COVARIANCE,
+    Scratch,
+    begin_row,
+    end_row,
+    issue_forecast,
+    mix_rows,
+    prepare_rows,
+)
+from .past import AGE, Numbers
 
-PAST = Numbers._fields.index("near_p")  # how many arrays of `Numbers` come before what is learned
+STREAM = Numbers._fields.index("issued_known") + 1  # how many arrays of `Numbers` the stream alone decides
+ISSUED = Numbers._fields.index("near_p")  # how many come before what is learned
 LARGEST = 1e100  # of a number: squares of differences must be numbers too
 MOST_FEATURES = 224  # of least squares on all outputs over a day of rows: they cost their square
 
@@ -20,29 +33,39 @@ MOST_FEATURES = 224  # of least squares on all outputs over a day of rows: they 
 class Forecasts:
     """The last value, the mean so far, least squares on the last rows, and the value one `season` ago, if that is given
     (in rows), for numbers.
+
+    `ahead`: how many targets ahead is predicted, 1 for the next one. `interval`: the share of targets that intervals
+    are to hold, such as 0.9; 0 for none, which costs less.
     """
 
     season: int = static(default=0)
+    ahead: int = static(default=1)
+    interval: float = static(default=0.0)
 
     def __post_init__(self) -> None:
         set_field(self, "season", at_least("season", self.season, 0))
+        set_field(self, "ahead", at_least("ahead", self.ahead, 1))
+        as_number(self.interval, "interval")
+        if not 0 <= self.interval < 1:
+            raise ValueError(f"interval: a share of targets below 1, such as 0.9, not {self.interval}")
 
 
 @register
 class NumberPanelState(NamedTuple):
-    """All numbers of a panel, in the order of `Numbers`, each of 64 bits as two words of 32; how many inputs, outputs
-    and networks there are, and the season.
-    """
+    """All numbers of a panel, in the order of `Numbers`, each of 64 bits as two words of 32, and the `Sizes`."""
 
     words: np.ndarray
     sizes: np.ndarray
 
 
 class Sizes(NamedTuple):
+    """Of inputs, outputs and networks, how many; of the season and of the horizon, how many rows."""
+
     inputs: int
     outputs: int
     networks: int
     season: int
+    ahead: int
 
     @property
     def near(self) -> int:
@@ -70,19 +93,33 @@ class Sizes(NamedTuple):
 
     def shapes(self) -> Any:
         """Of all that a panel knows."""
-        d, i, n, others = self.outputs, self.inputs, self.experts, self.experts - 1
+        d, i, n, others, slots = self.outputs, self.inputs, self.experts, self.experts - 1, self.ahead
         of: Any = Numbers
         return of(
             counts=(4,),
+            targets=(d,),
             last=(d,),
             mean=(d,),
             squares=(d,),
             steps=(d,),
+            strides=(d,),
+            strided=(d,),
             x=(i,),
             x_mean=(i,),
             x_squares=(i,),
             differences=(FAR, d),
             season=(self.season, d),
+            issued_x=(slots, i),
+            issued_base=(slots, d),
+            issued_size=(slots, d),
+            issued_known=(slots, d),
+            issued_near=(slots, self.near),
+            issued_far=(slots, d, self.far),
+            issued_cross=(slots, self.cross),
+            issued_stack=(slots, d, others),
+            issued_expected=(slots, n, d),
+            issued_mixed=(slots, d),
+            issued_bounds=(slots, 2, d),
             near_p=(self.near, self.near),
             near_w=(d, self.near),
             far_p=(d, self.far, self.far),
@@ -95,26 +132,28 @@ class Sizes(NamedTuple):
             variances=(n, d),
             votes=(n, d),
             errors=(n, d),
+            levels=(d,),
+            coverage=(2, d),
         )
 
-    def begin(self) -> Numbers:
-        """Before the first row."""
+    def begin(self, interval: float) -> Numbers:
+        """Before the first row; nothing is expected yet, which is a forecast too."""
         m: Numbers = Numbers(*map(np.zeros, self.shapes()))
         for p, start in ((m.near_p, 1.0), (m.cross_p, 1.0), (m.far_p, 1.0), (m.stack_p, STACK_COVARIANCE)):
             p[...] = start * np.eye(p.shape[-1])
         m.shares[:], m.votes[:], m.variances[:] = -np.log(self.experts), -np.log(self.experts), 1
+        m.levels[:] = 1 - interval
+        issue_forecast(m, self.scratch(interval), np.zeros((self.networks, self.outputs)))
         return m
 
-    def scratch(self) -> Scratch:
-        n, d = self.experts, self.outputs
-        most = max(self.near, self.far, self.cross, n)
-        sizes = self.near, (d, self.far), self.cross, (d, n - 1), (n, d), n, most
-        return Scratch(*map(np.zeros, sizes))
+    def scratch(self, interval: float) -> Scratch:
+        most = max(self.near, self.far, self.cross, self.experts)
+        return Scratch(np.zeros(self.experts), np.zeros(most), np.array([interval]))
 
 
-def begin_numbers(sizes: Sizes) -> NumberPanelState:
+def begin_numbers(sizes: Sizes, interval: float = 0.0) -> NumberPanelState:
     """Before the first row."""
-    return pack(sizes, sizes.begin())
+    return pack(sizes, sizes.begin(interval))
 
 
 def pack(sizes: Sizes, numbers: Numbers) -> NumberPanelState:
@@ -136,24 +175,35 @@ def with_inputs(state: NumberPanelState, inputs: int) -> NumberPanelState:
     """The same for more inputs, which come last among the features."""
     sizes, known = unpack(state)
     larger = sizes._replace(inputs=inputs)
-    fresh = larger.begin()
+    fresh = larger.begin(0.0)
     for name, new, old in zip(Numbers._fields, fresh, known, strict=True):
-        if name.startswith("cross") and larger.cross == 0:
+        if "cross" in name and larger.cross == 0:
             continue
         new[tuple(slice(length) for length in old.shape)] = old
     return pack(larger, fresh)
 
 
+class Outlook(NamedTuple):
+    """What is expected of the targets to come, the next one first: (targets, outputs), and the ends of the intervals,
+    (targets, 2, outputs). NaN for those of which nothing was foreseen.
+    """
+
+    expected: np.ndarray
+    bounds: np.ndarray
+
+
 class NumberPanel:
     """Forecasts and mixer at work."""
 
-    def __init__(self, state: NumberPanelState, learning: bool):
-        self._learning = learning
+    foresees = True  # a forecast is issued after each input
+
+    def __init__(self, company: Forecasts, state: NumberPanelState, learning: bool):
+        self._learning, self._interval = learning, company.interval
         self.become(state)
 
     def become(self, state: NumberPanelState) -> None:
         self._sizes, self._numbers = unpack(state)
-        self._scratch = self._sizes.scratch()
+        self._scratch = self._sizes.scratch(self._interval)
 
     def state(self) -> NumberPanelState:
         return pack(self._sizes, self._numbers)
@@ -165,13 +215,31 @@ class NumberPanel:
 
     @property
     def expected(self) -> np.ndarray:
-        """What each expert expected where it was asked last, (experts, outputs)."""
-        return self._scratch.expected
+        """What each expert expects of the next target, (experts, outputs)."""
+        return self._numbers.issued_expected[self._slots()[0]].copy()
 
     @property
     def errors(self) -> np.ndarray:
         """The root of the recent mean square error of each expert, over all outputs."""
         return np.sqrt(self._numbers.errors.mean(axis=1))
+
+    @property
+    def coverage(self) -> float:
+        """The share of targets that were inside their intervals, NaN where there was none."""
+        asked, inside = self._numbers.coverage.sum(axis=1)
+        return inside / asked if asked else np.nan
+
+    def outlook(self) -> Outlook:
+        """What is expected of the next `ahead` targets."""
+        slots, age = self._slots(), int(self._numbers.counts[AGE])
+        unforeseen = np.arange(len(slots)) < len(slots) - 1 - age
+        expected, bounds = self._numbers.issued_mixed[slots], self._numbers.issued_bounds[slots]
+        expected[unforeseen], bounds[unforeseen] = np.nan, np.nan
+        return Outlook(expected, bounds)
+
+    def _slots(self) -> np.ndarray:
+        """Where the forecasts of the targets to come are, the next one first."""
+        return (int(self._numbers.counts[0]) + 1 + np.arange(self._sizes.ahead)) % self._sizes.ahead
 
     @property
     def first_network(self) -> int:
@@ -182,69 +250,84 @@ class NumberPanel:
         """Whether it takes a piece as a whole: a value that is the target and then the input is not known before."""
         return isinstance(piece, Pairs)
 
-    def inside(self, piece: Chunk) -> Pairs:
-        """A piece as the networks get it: inputs scaled, targets as differences to the last one."""
-        assert isinstance(piece, Pairs)
-        x, y, seen = self._arrays(piece)
-        inputs, targets = np.zeros_like(x), np.zeros_like(y)
-        before = self._past()
-        prepare_rows(self._numbers, x, y, seen, inputs, targets)
+    def inside(self, piece: Chunk) -> tuple[Pairs, Pairs]:
+        """A piece as the networks get it, inputs scaled: what they predict from, and what they learn from, the inputs
+        of the forecasts that are due then, with strides to the targets.
+        """
+        rows = self._arrays(piece)
+        x, y, _ = rows
+        inputs, late_inputs, targets, whole = (
+            np.zeros_like(x),
+            np.zeros_like(x),
+            np.zeros_like(y),
+            np.zeros(len(y), bool),
+        )
+        before = self._copies(STREAM)
+        prepare_rows(self._numbers, rows, (inputs, late_inputs, targets, whole), self._learning)
         self._restore(before)
-        return Pairs(inputs, None if piece.y is None else targets, piece.seen)
+        return Pairs(inputs), Pairs(late_inputs, targets, whole)
 
-    def _past(self) -> list[np.ndarray]:
-        """What `_restore` needs to take back rows from which nothing was learned."""
-        return [array.copy() for array in self._numbers[:PAST]]
-
-    def _restore(self, past: list[np.ndarray]) -> None:
-        for array, before in zip(self._numbers[:PAST], past, strict=True):
-            array[...] = before
-
-    def take(self, piece: Chunk, y_hats: np.ndarray, advancing: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """Learn from a piece: the loss of each item, and what each expert made of it, in nats."""
-        x, y, seen = self._arrays(piece)
-        count = len(seen)
+    def take(self, piece: Chunk, y_hats: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Learn from a piece: the loss of each item, what each expert made of it, in nats, and what was expected."""
+        rows = self._arrays(piece)
+        count = len(rows[2])
         found = np.zeros(count), np.zeros((count, self._sizes.experts)), np.zeros((count, self._sizes.outputs))
-        reading = x, y, seen, advancing, self._learning
-        mix_rows(self._numbers, self._scratch, reading, np.asarray(y_hats, np.float64), found)
-        return found[0], found[1]
+        mix_rows(self._numbers, self._scratch, rows, self._learning, np.asarray(y_hats, np.float64), found)
+        return found
 
-    def observe(self, y: Any, y_hats: np.ndarray) -> tuple[float, np.ndarray]:
-        """Learn from a target."""
-        one = Pairs(np.zeros((1, self._sizes.inputs)), np.asarray(y, float)[None])
-        losses, costs = self.take(one, y_hats[:, None], advancing=False)
-        return float(losses[0]), costs[0]
+    def advance(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
+        """An input has come: it as networks get it, and the input of the forecast that is due now."""
+        begin_row(self._numbers, np.clip(np.asarray(x, float), -LARGEST, LARGEST))
+        numbers, (due, *_) = self._numbers, self._slots()
+        now = numbers.x.copy()
+        if self._sizes.ahead == 1:
+            return now, now
+        known = numbers.counts[AGE] >= self._sizes.ahead
+        return now, numbers.issued_x[due] if known else np.zeros_like(now)
 
-    def advance(self, x: Any) -> None:
-        """An input has come."""
-        self.take(Pairs(np.asarray(x, float)[None]), np.zeros((self._sizes.networks, 1, self._sizes.outputs)))
+    def issue(self, y_hats: np.ndarray) -> None:
+        """The forecast after an input."""
+        issue_forecast(self._numbers, self._scratch, np.asarray(y_hats, np.float64))
+
+    def observe(self, y: Any, y_hats: None = None) -> tuple[float, np.ndarray, np.ndarray | None]:
+        """Learn from a target: the loss, what each expert made of it, and what networks get of it, if all is here."""
+        aim, costs = np.zeros(self._sizes.outputs), np.zeros(self._sizes.experts)
+        y = np.clip(np.asarray(y, float), -LARGEST, LARGEST)
+        loss = end_row(self._numbers, self._scratch, y, self._learning, aim, costs)
+        return loss, costs, aim if np.isfinite(aim).all() else None
 
     def input(self, x: Any) -> np.ndarray:
         """What networks get of an input that has not come yet."""
-        return self.inside(Pairs(np.asarray(x, float)[None])).x[0]
+        before = self._copies(STREAM)
+        now, _ = self.advance(x)
+        self._restore(before)
+        return now
 
-    def target(self, y: Any) -> np.ndarray:
-        """What networks get of a target that has not come yet."""
-        inside = self.inside(Pairs(np.zeros((1, self._sizes.inputs)), np.asarray(y, float)[None]))
-        return inside.y[0]  # pyright: ignore[reportOptionalSubscript]
-
-    def predict(self, y_hats: np.ndarray) -> np.ndarray:
-        """The mean of the mixture; `y_hats` of the networks, (networks, outputs)."""
-        y_hat = np.zeros(self._sizes.outputs)
-        look_ahead(self._numbers, self._scratch, np.asarray(y_hats, np.float64), y_hat)
-        return y_hat
+    def predict(self, y_hats: None = None) -> np.ndarray:
+        """The last forecast that was issued."""
+        return self.outlook().expected[-1]
 
     def predict_after(self, x: Any, y_hats: np.ndarray) -> np.ndarray:
-        """The same, of the target after an input that is not taken yet."""
-        before = self._past()
+        """The same, after an input that is not taken yet; `y_hats` of the networks, (networks, outputs)."""
+        before = self._copies(ISSUED)
         self.advance(x)
-        y_hat = self.predict(y_hats)
+        self.issue(y_hats)
+        y_hat = self.predict()
         self._restore(before)
         return y_hat
 
     def reset(self) -> None:
         """A new episode: the rows before are forgotten."""
         self._numbers.differences[:] = 0
+        self._numbers.counts[AGE] = 0
+
+    def _copies(self, count: int) -> list[np.ndarray]:
+        """The first arrays, as they are."""
+        return [array.copy() for array in self._numbers[:count]]
+
+    def _restore(self, copies: list[np.ndarray]) -> None:
+        for array, before in zip(self._numbers, copies, strict=False):
+            array[...] = before
 
     def _arrays(self, piece: Chunk) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         assert isinstance(piece, Pairs)

@@ -11,7 +11,7 @@ from ..engines.session import Session
 from ..protocol import Params, State
 from ..streams.items import Chunk, Pairs, has_target, part, size
 from ..verbs import AbstractLearner
-from .anchors import PERIOD, Anchored
+from .anchors import FRESH, PERIOD, Anchored
 from .committee import Committee, CommitteeMemory
 
 CHUNK = 1 << 14
@@ -107,7 +107,7 @@ class CommitteeSession(Session):
         episodes = [] if chunk.reset is None else np.flatnonzero(chunk.reset).tolist()
         while begin < count:
             later = [start for start in episodes if start > begin]
-            end = min(begin + PERIOD - self.t % PERIOD, count, *later[:1])
+            end = min(begin + self._period - self.t % self._period, count, *later[:1])
             yield begin, end
             begin = end
 
@@ -116,24 +116,27 @@ class CommitteeSession(Session):
         if piece.reset is not None and bool(piece.reset[0]):
             self.reset()
         piece = piece._replace(reset=None)
-        if y_hats is not None or not self._panel.takes(piece):
+        whole = self._panel.takes(piece)
+        if (y_hats is not None and not self._panel.foresees) or not whole:
             return np.array([self._one(piece, i, None if y_hats is None else y_hats[i]) for i in range(size(piece))])
         if isinstance(piece, Pairs) or not self._due:
             self._judge()
-            return self._take(piece)
+            return self._take(piece, y_hats)
         value = piece.values[0]
         first = self.observe(value)
         self.advance(value)
         rest = part(piece, 1, size(piece))
         return np.concatenate([[first], self._take(rest) if size(rest) else []])
 
-    def _take(self, piece: Chunk) -> np.ndarray:
+    def _take(self, piece: Chunk, y_hats: np.ndarray | None = None) -> np.ndarray:
         shape = 2 * len(self._members), size(piece), self.learner.system.target_space.size
-        expected = np.zeros(shape, self._dtype)
+        networks = np.zeros(shape, self._dtype)
         inside = self._panel.inside(piece)
         for k, member in enumerate(self._members):
-            member.take(inside, expected[2 * k : 2 * k + 2])
-        losses, costs = self._panel.take(piece, expected)
+            member.take(*inside, networks[2 * k : 2 * k + 2])
+        losses, costs, expected = self._panel.take(piece, networks)
+        if y_hats is not None:
+            y_hats[:] = expected
         self._count(costs)
         return losses
 
@@ -156,28 +159,37 @@ class CommitteeSession(Session):
         for member in self._members:
             member.reset()
         self._panel.reset()
+        if self._panel.foresees:
+            self._panel.issue(self._expected())
 
     def predict(self) -> np.ndarray:
-        return self._panel.predict(self._expected())
+        return self._panel.predict(self._asked())
+
+    def outlook(self) -> Any:
+        return self._panel.outlook() if self._panel.foresees else super().outlook()
+
+    def coverage(self) -> float:
+        return self._panel.coverage if self._panel.foresees else super().coverage()
 
     def predict_after(self, x: Any) -> np.ndarray:
         inside = self._panel.input(x)
         return self._panel.predict_after(x, np.concatenate([member.predict_after(inside) for member in self._members]))
 
     def observe(self, y: Any) -> float:
-        expected, inside = self._expected(), self._panel.target(y)
-        loss, costs = self._panel.observe(y, expected)
-        for member in self._members:
-            member.observe(inside)
+        loss, costs, aim = self._panel.observe(y, self._asked())
+        if aim is not None:
+            for member in self._members:
+                member.observe(aim)
         self._count(costs[None])
         return loss
 
     def advance(self, x: Any) -> None:
         self._judge()
-        inside = self._panel.input(x)
+        now, late = self._panel.advance(x)
         for member in self._members:
-            member.advance(inside)
-        self._panel.advance(x)
+            member.advance(now, late)
+        if self._panel.foresees:
+            self._panel.issue(self._expected())
 
     # --- members are looked at --------------------------------------------------------------------------------------
 
@@ -185,7 +197,15 @@ class CommitteeSession(Session):
     def _due(self) -> bool:
         return self.t > 0 and self.t % PERIOD == 0
 
+    @property
+    def _period(self) -> int:
+        """Inputs between two moments at which members are seen to."""
+        return FRESH if self.learner.copies > 2 else PERIOD
+
     def _judge(self) -> None:
+        if self.t and self.t % FRESH == 0:
+            for member in self._members:
+                member.refresh()
         if not self._due:
             return
         for lost, member in zip(self._lost, self._members, strict=True):
@@ -199,6 +219,10 @@ class CommitteeSession(Session):
         first, count = self._panel.first_network, 2 * len(self._members)
         mine = costs[:, first : first + count].reshape(len(costs), len(self._members), 2)
         self._lost = _added_in_order(self._lost, (mine[:, :, 0] - mine[:, :, 1]).astype(self._lost.dtype))
+
+    def _asked(self) -> np.ndarray | None:
+        """What the networks expect, where the panel has not asked them already."""
+        return None if self._panel.foresees else self._expected()
 
     def _expected(self) -> np.ndarray:
         return np.concatenate([member.predict() for member in self._members])

@@ -57,6 +57,7 @@ class SymbolPanel:
         """The weight of each expert."""
         return np.exp(np.asarray(self._mixer.shares, float))
 
+    foresees = False  # what is expected is worked out when it is asked for
     first_network = 1
     errors = np.zeros(0)  # none: symbols are right or wrong
 
@@ -64,17 +65,14 @@ class SymbolPanel:
         """Whether it takes a piece as a whole."""
         return True
 
-    def inside(self, piece: Chunk) -> Chunk:
-        """A piece as the networks get it."""
-        return piece
+    def inside(self, piece: Chunk) -> tuple[Chunk, Chunk]:
+        """A piece as the networks get it: what they predict from, and what they learn from."""
+        return piece, piece
 
     def input(self, x: Any) -> Any:
         return x
 
-    def target(self, y: Any) -> Any:
-        return y
-
-    def take(self, chunk: Chunk, y_hats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def take(self, chunk: Chunk, y_hats: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
         """Learn from a chunk: the loss of each item, and what each expert made of it, in nats. `y_hats` of the
         networks, (networks, items, symbols).
         """
@@ -83,20 +81,22 @@ class SymbolPanel:
         seen, none = has_target(chunk), np.full(size(chunk), -1, np.int32)
         targets = np.where(seen, none if y is None else np.asarray(y), 0).astype(np.int32)
         added = np.asarray(x, np.int32) if self._inputs else np.where(seen, targets, none)
-        return self._read(Reading(targets, seen, added, pairs and self._inputs, self.symbols, self._learning), y_hats)
+        reading = Reading(targets, seen, added, pairs and self._inputs, self.symbols, self._learning)
+        return *self._read(reading, y_hats), None
 
-    def observe(self, y: int, y_hats: np.ndarray) -> tuple[float, np.ndarray]:
-        """Learn from a target: the loss, and what each expert made of it."""
+    def observe(self, y: int, y_hats: np.ndarray) -> tuple[float, np.ndarray, int]:
+        """Learn from a target: the loss, what each expert made of it, and what networks get of it."""
         added = -1 if self._inputs else y
         one = np.array([y], np.int32), np.ones(1, bool), np.array([added], np.int32)
         losses, costs = self._read(Reading(*one, False, self.symbols, self._learning), y_hats[:, None])
-        return float(losses[0]), costs[0]
+        return float(losses[0]), costs[0], y
 
-    def advance(self, x: Any) -> None:
-        """The past is one input longer."""
+    def advance(self, x: Any) -> tuple[Any, Any]:
+        """The past is one input longer: it as networks get it, to predict and to learn from."""
         if self._inputs:
             one = np.zeros(1, np.int32), np.zeros(1, bool), np.array([x], np.int32)
             self._reader.read(Reading(*one, True, self.symbols, self._learning))
+        return x, x
 
     def reset(self) -> None:
         """Forget the past, not what was learned of it."""

@@ -148,12 +148,12 @@ def _chunks(
     arrays = as_chunk(stream)
     if arrays is not None:
         try:
-            arrays = checked(arrays, learner.system)
+            arrays = checked(arrays, learner.spaces)
         except BadItem as error:
             error.state = state
             raise
         return ((part(arrays, i, min(i + count, size(arrays))), None) for i in range(0, size(arrays), count))
-    return _live_chunks(stream, Cutter(count, learner.system))
+    return _live_chunks(stream, Cutter(count, learner.spaces))
 
 
 def _live_chunks(stream: Any, cutter: Cutter) -> Iterator[tuple[Chunk | None, BadItem | None]]:

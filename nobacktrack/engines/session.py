@@ -98,6 +98,14 @@ class Session(ABC):
         """The root of the recent mean square error of each expert of a committee on numbers."""
         return {}
 
+    def outlook(self) -> Any:
+        """What a committee on numbers expects of the targets to come."""
+        raise ValueError(f"{self.learner} has no outlook: a committee on numbers has, nbt.Committee")
+
+    def coverage(self) -> float:
+        """The share of targets that were inside the intervals of a committee on numbers."""
+        return math.nan
+
     def returns(self) -> int:
         """How often members of a committee were set back to an earlier self."""
         return 0

@@ -48,11 +48,12 @@ class Symbols:
 
 @configuration
 class Vectors:
-    """Finite vectors of a given size."""
+    """Finite vectors of a given size; with `gaps`, a NaN stands for a number that is missing."""
 
     rank: ClassVar[int] = 1
 
     size: int = static()
+    gaps: bool = static(default=False)
 
     def __post_init__(self) -> None:
         set_field(self, "size", at_least("inputs and outputs", self.size, 1))
@@ -62,7 +63,7 @@ class Vectors:
         if array.dtype.kind not in "iuf":
             raise BadItem(f"{name}: vectors must be real numbers, not {array.dtype}")
         _expect_shape(array, (self.size,), name, many)
-        _expect_finite(array, name, many)
+        _expect_finite(np.where(np.isnan(array), 0, array) if self.gaps else array, name, many)
         return array.astype(float) if array.dtype.kind in "iu" else array
 
     def example(self, dtype: Any) -> np.ndarray:

@@ -112,7 +112,7 @@ def test_what_was_learned_is_not_lost(short_periods):
     assert record.patience == pytest.approx(2 * anchors.LOST)
     assert info.bits[30:].max() < 0.1
     alone = learner.learners[0]
-    bits = alone.run(learner.unpack(after)[0], stream[2400:2600])[1].bits
+    bits = alone.run(learner.unpack(after)[0][0], stream[2400:2600])[1].bits
     assert bits.mean() < 0.1
 
 
@@ -124,7 +124,7 @@ def test_a_poor_anchor_does_not_hold_a_learner(short_periods):
     known = int(state.influence.records[0].anchors)
     state, info = learner.run(state, after)
     assert state.influence.records[0].anchors > known
-    network, anchor = learner.unpack(state)
+    ((network, anchor),) = learner.unpack(state)
     for own in (network, anchor._replace(influence=network.influence)):
         assert learner.learners[0].run(own, after[:200])[1].bits[50:].mean() < 0.5
     assert info.bits[-1000:].mean() < 0.05

@@ -8,8 +8,9 @@ import pytest
 import nobacktrack as nbt
 from nobacktrack import checks
 from nobacktrack.committee import frozen
-from nobacktrack.committee.forecasting import FORGET_NEAR, Numbers
+from nobacktrack.committee.forecasting import FORGET_NEAR
 from nobacktrack.committee.numbers import NumberPanel, Sizes, begin_numbers
+from nobacktrack.committee.past import Numbers
 from nobacktrack.growth import enlarge
 
 
@@ -33,7 +34,7 @@ def expected(learner, x, y):
     found = []
     for one, target in zip(x, y, strict=True):
         session.advance(one)
-        found.append((session.predict(), session.panel._scratch.expected.copy()))
+        found.append((session.predict(), session.panel.expected))
         session.observe(target)
     return np.array([each for each, _ in found]), np.array([each for _, each in found])
 
@@ -59,15 +60,14 @@ def test_the_season_is_known_where_it_is_named():
 
 def test_least_squares_are_least():
     """Weights are those of the weighted sum of squares, solved at once."""
-    sizes = Sizes(inputs=1, outputs=1, networks=2, season=0)
-    panel, (x, y) = NumberPanel(begin_numbers(sizes), True), rows(80)
+    sizes = Sizes(inputs=1, outputs=1, networks=2, season=0, ahead=1)
+    panel, (x, y) = NumberPanel(nbt.Forecasts(), begin_numbers(sizes), True), rows(80)
     features, aims = [], []
     for one, target in zip(x, y, strict=True):
         panel.advance(one)
-        panel.predict(np.zeros((2, 1)))
-        features.append(panel._scratch.near.copy())
-        aims.append(panel.target(target)[0])
-        panel.observe(target, np.zeros((2, 1)))
+        panel.issue(np.zeros((2, 1)))
+        features.append(panel._numbers.issued_near[0].copy())
+        aims.append(panel.observe(target)[2][0])
     z, aim = np.array(features[2:]), np.array(aims[2:])  # of the first two the usual difference is not known
     count = len(aim)
     weights = FORGET_NEAR ** np.arange(count)[::-1]

@@ -1,0 +1,239 @@
+"""What a panel on numbers holds of a stream: means and scales, the last rows, and the forecasts that were issued.
+
+A forecast is issued after each input, for the target `ahead` - 1 targets after the next one, and is due when that has
+come: what it was made of is held until then, so that nothing is learned before its time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..compiled import exact
+
+FARTHEST = 10.0  # deviations: what lies beyond counts as that far
+SETTLED = 10  # how many it takes to know what is far
+INPUTS, RING, AGE, GAP = range(4)  # inputs; place in the ring; inputs since an episode began, and since a target came
+NO_BASE, NO_SIZE, KNOWN = 0.0, 1.0, 2.0  # whether a forecast has a last value to start from, and a unit
+
+
+class Numbers(NamedTuple):
+    """What is known, in the order in which a checkpoint keeps it: of the stream, of forecasts that were issued, and
+    what was learned. Sums of squares: of targets off their mean, of steps from one to the next, of strides from the
+    last one at hand to the one that is predicted.
+    """
+
+    counts: np.ndarray
+    targets: np.ndarray  # how many, of each output
+    last: np.ndarray
+    mean: np.ndarray
+    squares: np.ndarray
+    steps: np.ndarray
+    strides: np.ndarray
+    strided: np.ndarray  # how many
+    x: np.ndarray
+    x_mean: np.ndarray
+    x_squares: np.ndarray
+    differences: np.ndarray
+    season: np.ndarray
+    issued_x: np.ndarray
+    issued_base: np.ndarray
+    issued_size: np.ndarray
+    issued_known: np.ndarray
+    issued_near: np.ndarray
+    issued_far: np.ndarray
+    issued_cross: np.ndarray
+    issued_stack: np.ndarray
+    issued_expected: np.ndarray
+    issued_mixed: np.ndarray
+    issued_bounds: np.ndarray
+    near_p: np.ndarray  # inverse covariances and weights of least squares
+    near_w: np.ndarray
+    far_p: np.ndarray
+    far_w: np.ndarray
+    cross_p: np.ndarray
+    cross_w: np.ndarray
+    stack_p: np.ndarray
+    stack_w: np.ndarray
+    shares: np.ndarray  # log-weights and variances of the experts as densities
+    variances: np.ndarray
+    votes: np.ndarray  # log-weights and mean squares of errors as forecasts
+    errors: np.ndarray
+    levels: np.ndarray  # the share of targets that intervals leave out on purpose
+    coverage: np.ndarray  # how many targets had an interval, and how many were in it
+
+
+class Forecast(NamedTuple):
+    """A forecast that was issued: input, last value, unit, whether these are known; features of least squares; what
+    each expert expects; the mixture and its interval.
+    """
+
+    x: Any
+    base: Any
+    size: Any
+    known: Any
+    near: Any
+    far: Any
+    cross: Any
+    stack: Any
+    expected: Any
+    mixed: Any
+    bounds: Any
+
+
+@exact
+def forecast_at(m: Any, back: int) -> Any:
+    """The forecast that was issued so many inputs ago."""
+    slot = (int(m.counts[INPUTS]) - back) % m.issued_base.shape[0]
+    return Forecast(
+        m.issued_x[slot],
+        m.issued_base[slot],
+        m.issued_size[slot],
+        m.issued_known[slot],
+        m.issued_near[slot],
+        m.issued_far[slot],
+        m.issued_cross[slot],
+        m.issued_stack[slot],
+        m.issued_expected[slot],
+        m.issued_mixed[slot],
+        m.issued_bounds[slot],
+    )
+
+
+@exact
+def forecast_due(m: Any) -> Any:
+    """The forecast of the next target."""
+    return forecast_at(m, m.issued_base.shape[0] - 1)
+
+
+@exact
+def is_due(m: Any) -> bool:
+    """Whether the next target was foreseen."""
+    return m.counts[AGE] >= m.issued_base.shape[0] - 1
+
+
+@exact
+def deviation(squares: Any, count: Any) -> Any:
+    """Root of a mean square; 1 as long as nothing has varied."""
+    return math.sqrt(squares / count) if squares > 0 and count > 0 else 1.0
+
+
+@exact
+def bounded(off: Any, squares: Any, count: Any) -> Any:
+    """A distance as it counts in a mean: one that is far out counts as that far, once it is known what is far."""
+    if count > SETTLED and squares > 0:
+        most = FARTHEST * deviation(squares, count)
+        return min(max(off, -most), most)
+    return off
+
+
+@exact
+def clipped(x: Any) -> Any:
+    return min(max(x, -FARTHEST), FARTHEST)
+
+
+@exact
+def take_input(m: Any, x: Any) -> None:
+    """Count an input, and hold it, in deviations off its mean. A row whose target never came counts as one without a
+    change, so that what lies a season back stays there.
+    """
+    if 0 < m.counts[GAP] <= m.differences.shape[0]:
+        for j in range(m.last.size):
+            hold_step(m, j, 0.0)
+        m.counts[RING] = (m.counts[RING] + 1) % m.differences.shape[0]
+    for which in (INPUTS, AGE, GAP):
+        m.counts[which] += 1
+    for i in range(m.x.size):
+        off = bounded(x[i] - m.x_mean[i], m.x_squares[i], m.counts[INPUTS])
+        m.x_mean[i] += off / m.counts[INPUTS]
+        m.x_squares[i] += off * off * (1 - 1 / m.counts[INPUTS])
+        m.x[i] = clipped((x[i] - m.x_mean[i]) / deviation(m.x_squares[i], m.counts[INPUTS]))
+
+
+@exact
+def hold_start(m: Any) -> None:
+    """Hold where a forecast starts from until it is due."""
+    f = forecast_at(m, 0)
+    for i in range(m.x.size):
+        f.x[i] = m.x[i]
+    for j in range(m.last.size):
+        f.base[j], f.size[j] = m.last[j], deviation(m.strides[j], m.strided[j])
+        f.known[j] = NO_BASE if m.targets[j] == 0 else KNOWN if m.strided[j] > 0 else NO_SIZE
+
+
+@exact
+def stride(f: Any, j: int, y: Any) -> Any:
+    """From the last value that a forecast knew to its target, in the usual size; without a last value there is none,
+    and of the first only the sign is known.
+    """
+    if f.known[j] == KNOWN:
+        return clipped((y - f.base[j]) / f.size[j])
+    return 0.0 if f.known[j] == NO_BASE or y == f.base[j] else 1.0 if y > f.base[j] else -1.0
+
+
+@exact
+def step(m: Any, j: int, y: Any) -> Any:
+    """The same from the target before."""
+    if m.targets[j] < 2:
+        return 0.0 if m.targets[j] == 0 or y == m.last[j] else 1.0 if y > m.last[j] else -1.0
+    return clipped((y - m.last[j]) / deviation(m.steps[j], m.targets[j] - 1))
+
+
+@exact
+def hold_step(m: Any, j: int, size: Any) -> None:
+    m.differences[int(m.counts[RING]), j] = size
+
+
+@exact
+def take_target(m: Any, y: Any, learning: bool) -> None:
+    """The last target from now on is this one; it counts, if anything is to be learned. What is missing of it, NaN, did
+    not change.
+    """
+    for j in range(y.size):
+        here = np.isfinite(y[j])
+        hold_step(m, j, step(m, j, y[j]) if here else 0.0)
+        if not here:
+            continue
+        if m.season.shape[0]:
+            m.season[int(m.counts[INPUTS]) % m.season.shape[0], j] = y[j]
+        if learning:
+            count_target(m, j, y[j])
+        m.last[j] = y[j]
+    m.counts[RING] = (m.counts[RING] + 1) % m.differences.shape[0]
+    m.counts[GAP] = 0
+
+
+@exact
+def count_target(m: Any, j: int, y: Any) -> None:
+    """Means and sums of squares of targets, of steps and of strides."""
+    f = forecast_due(m)
+    if is_due(m) and f.known[j] != NO_BASE:
+        m.strides[j] += bounded(y - f.base[j], m.strides[j], m.strided[j]) ** 2
+        m.strided[j] += 1
+    m.targets[j] += 1
+    if m.targets[j] > 1:
+        m.steps[j] += bounded(y - m.last[j], m.steps[j], m.targets[j] - 1) ** 2
+    off = bounded(y - m.mean[j], m.squares[j], m.targets[j])
+    m.mean[j] += off / m.targets[j]
+    m.squares[j] += off * off * (1 - 1 / m.targets[j])
+
+
+@exact
+def level(m: Any, j: int) -> Any:
+    """The last value, in deviations off the mean."""
+    return clipped((m.last[j] - m.mean[j]) / deviation(m.squares[j], m.targets[j]))
+
+
+@exact
+def late(m: Any, back: int, j: int) -> Any:
+    """The step so many rows ago."""
+    return m.differences[(int(m.counts[RING]) - back) % m.differences.shape[0], j]
+
+
+@exact
+def season_before(m: Any, j: int) -> Any:
+    """The last value a whole number of seasons before the target of a forecast that is issued now."""
+    rows, ahead = m.season.shape[0], m.issued_base.shape[0]
+    return m.season[(int(m.counts[INPUTS]) + ahead - 1) % rows, j] if m.counts[INPUTS] > rows else m.last[j]
