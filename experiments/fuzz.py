@@ -58,7 +58,7 @@ def mutated(raw: bytes, mutations: Iterable[Mutation]) -> bytes:
 
 def reader_of(form: str) -> RowsReader:
     """A reader of the streams that are mutated."""
-    return RowsReader(TableReader("regression", Parts(units=3)), form, Columns("y"))
+    return RowsReader(TableReader("regression", Parts(units=3)), form, Columns(("y",)))
 
 
 def read(form: str, raw: bytes) -> str:

@@ -85,7 +85,8 @@ class RecurrentRegressor(RegressorMixin, _Recurrent):
     def predict(self, X: Any) -> np.ndarray:
         """The numbers that are expected with rows that follow those learned from."""
         y_hat = self._predicted(X)[:, 0]
-        return self.reader_.scale.mean + y_hat * self.reader_.scale.deviation
+        (scale,) = self.reader_.targets.scales
+        return scale.mean + y_hat * scale.deviation
 
 
 class RecurrentClassifier(ClassifierMixin, _Recurrent):

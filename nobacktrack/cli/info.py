@@ -36,6 +36,7 @@ def info(
 def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     """What people want to know, one line each."""
     from ..readers.notes import RowsNotes, TableNotes, TextNotes, from_json
+    from ..readers.targets import NumberTargets
 
     notes = from_json(found["notes"])
     lines = [
@@ -51,17 +52,24 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     table = notes.table if isinstance(notes, RowsNotes) else notes
     if isinstance(notes, RowsNotes):
         columns = notes.columns
-        when = " of the next row" if columns["ahead"] else ""
-        inputs = ", ".join(columns["inputs"] or ["all other columns"])
-        lines.append(("predicts", f"{columns['target']!r}{when} from {inputs} ({notes.table.task})"))
+        later = columns["ahead"]
+        when = f" of {later} rows later" if later > 1 else " of the next row" if later else ""
+        inputs = ", ".join(columns["inputs"] or ["all columns" if later else "all other columns"])
+        names = ", ".join(map(repr, columns["targets"]))
+        lines.append(("predicts", f"{names}{when} from {inputs} ({notes.table.task})"))
     if isinstance(notes, (TextNotes, RowsNotes)):
         lines.append(("reading", f"{notes.stream}, at byte {notes.position:,}"))
-    if isinstance(table, TableNotes) and table.task == "regression" and table.errors["targets"]:
-        mean = table.errors["total"] / table.errors["targets"]
-        lines.append(("rmse", f"{mean**0.5:.4g}, in the unit of the target"))
+    if isinstance(table, TableNotes) and table.task == "regression":
+        each = NumberTargets.of(table.targets).each().items()
+        lines += [(f"rmse of {name}", _beside(error["rmse"], error["last_rmse"])) for name, error in each]
     if table is not None:
         lines.append(("loss", _loss(table.tally["losses"])))
     return lines
+
+
+def _beside(ours: float | None, last: float | None) -> str:
+    """An error, in the unit of its target."""
+    return "nothing was predicted yet" if ours is None or last is None else f"{ours:.4g}, of the last value {last:.4g}"
 
 
 def _loss(losses: dict[str, Any]) -> str:

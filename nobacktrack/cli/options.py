@@ -49,7 +49,10 @@ Alphabet = Annotated[
         rich_help_panel=STREAM,
     ),
 ]
-Target = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column to predict.", rich_help_panel=ROWS)]
+Target = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMNS", help="What to predict; a,b,c for several numbers.", rich_help_panel=ROWS),
+]
 Inputs = Annotated[
     str | None,
     typer.Option(
@@ -58,10 +61,27 @@ Inputs = Annotated[
 ]
 Words = Annotated[
     str | None,
-    typer.Option(metavar="COLUMNS", help="Those whose numbers are only names, a,b,c.", rich_help_panel=ROWS),
+    typer.Option(metavar="COLUMNS", help="Those whose numbers or times are only names, a,b,c.", rich_help_panel=ROWS),
 ]
 Predicted = Annotated[Task, typer.Option(help="Predict a number or a label.", rich_help_panel=ROWS)]
-Ahead = Annotated[bool, typer.Option("--ahead", help="Predict the target of the next row.", rich_help_panel=ROWS)]
+Ahead = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="Predict the target of N rows later: 1 for the next row; 0 for the row itself, from its other columns.",
+        rich_help_panel=ROWS,
+    ),
+]
+Season = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Rows after which a season comes again.", rich_help_panel=ROWS)
+]
+Interval = Annotated[
+    float,
+    typer.Option(
+        metavar="SHARE", help="Give intervals that hold this share of the targets, such as 0.9.", rich_help_panel=ROWS
+    ),
+]
 Decimal = Annotated[
     str, typer.Option(metavar="C", help="In numbers of CSV; a comma goes with another delimiter.", rich_help_panel=ROWS)
 ]

@@ -111,6 +111,9 @@ def _score(record: dict[str, Any]) -> str:
         return f"{record['recent_bits']:.3f} bits (all {record['bits']:.3f}, frequencies {record['baseline_bits']:.3f})"
     if record.get("rmse") is not None:
         return f"rmse {record['recent_rmse']:.4g} (all {record['rmse']:.4g}, last value {record['last_rmse']:.4g})"
+    if record.get("relative_rmse") is not None:
+        recent, every, last = (record[name] for name in ("recent_relative_rmse", "relative_rmse", "last_relative_rmse"))
+        return f"rmse/deviation {recent:.4f} (all {every:.4f}, last value {last:.4f})"
     if record.get("accuracy") is not None:
         recent, every, most = (record[name] for name in ("recent_accuracy", "accuracy", "baseline_accuracy"))
         return f"right {recent:.1%} (all {every:.1%}, most frequent {most:.1%})"

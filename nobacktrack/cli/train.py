@@ -45,7 +45,9 @@ def train(
     inputs: options.Inputs = None,
     words: options.Words = None,
     task: options.Predicted = Task.regression,
-    ahead: options.Ahead = False,
+    ahead: options.Ahead = 0,
+    season: options.Season = 0,
+    interval: options.Interval = 0.0,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = ".",
     missing: options.Missing = None,
@@ -84,7 +86,8 @@ def train(
     if parts.named and name is not None:
         raise ValueError("--preset says all of the learner: without it --cell, --units, --estimator and --update can")
     if form == Form.text:
-        if target or inputs or words or delimiter or predictions or missing or decimal != ".":
+        of_rows = target, inputs, words, delimiter, predictions, missing, ahead, season, interval, decimal != "."
+        if any(of_rows):
             raise ValueError(f"{stream}: this is text; columns and predictions are of rows: --format csv or jsonl")
         reader = _text_reader(stream, alphabet, parts, skip_bad)
     else:
@@ -92,7 +95,7 @@ def train(
             raise ValueError(f"--alphabet is for text; {stream} is read as rows: --format text")
         between = _between(stream, delimiter) or ","
         columns = _columns(stream, target, inputs, words, ahead, between, decimal, missing)
-        reader = _rows_reader(form, task, columns, parts, skip_bad)
+        reader = _rows_reader(form, task, columns, parts, season, interval, skip_bad)
     saving = Saving(checkpoint, checkpoint_every, checkpoint_seconds)
     run(reader, stream, saving, Reporting(log, tensorboard, log_seconds, predictions, json))
 
@@ -181,20 +184,24 @@ def _columns(
     target: str | None,
     inputs: str | None,
     words: str | None,
-    ahead: bool,
+    ahead: int,
     delimiter: str,
     decimal: str,
     missing: str | None,
 ) -> Columns:
-    if target is None:
+    targets = _names(target)
+    if not targets:
         raise ValueError(f"{stream}: rows need --target, the column to predict")
-    if target in (_names(inputs) or ()) and not ahead:
-        raise ValueError(f"--inputs: {target!r} is the target too: it would be read before it is predicted; --ahead?")
+    read = [name for name in targets if name in (_names(inputs) or ())]
+    if read and not ahead:
+        raise ValueError(f"--inputs: {read[0]!r} is a target too: it would be read before it is predicted; --ahead 1?")
     tokens = MISSING if missing is None else ("", *(token.lower() for token in _names(missing) or ()))
-    return Columns(target, _names(inputs), _names(words) or (), ahead, delimiter, decimal, tokens)
+    return Columns(targets, _names(inputs), _names(words) or (), ahead, delimiter, decimal, tokens)
 
 
-def _rows_reader(form: Form, task: Task, columns: Columns, parts: Parts, skip_bad: bool) -> Any:
+def _rows_reader(
+    form: Form, task: Task, columns: Columns, parts: Parts, season: int, interval: float, skip_bad: bool
+) -> Any:
     from ..readers.rows import RowsReader
     from ..readers.table import COMMITTEE, DEFAULT, TableReader
 
@@ -203,8 +210,10 @@ def _rows_reader(form: Form, task: Task, columns: Columns, parts: Parts, skip_ba
     given = parts.cell, parts.units, parts.estimator, parts.update, parts.seed
     fields = zip(default._fields, given, strict=False)
     chosen = default._replace(**{name: value for name, value in fields if value is not None})
+    chosen = chosen._replace(season=season, ahead=max(1, columns.ahead), interval=interval)
     _ = estimator_of(chosen.estimator), update_of(chosen.update)  # refused before the first row, not after it
-    return RowsReader(TableReader(task, chosen, engine=parts.engine), form, columns, skip_bad=skip_bad)
+    table = TableReader(task, chosen, targets=columns.targets, engine=parts.engine)
+    return RowsReader(table, form, columns, skip_bad=skip_bad)
 
 
 def _text_reader(stream: str, letters: Letters, parts: Parts, skip_bad: bool) -> Any:

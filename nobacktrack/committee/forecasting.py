@@ -1,4 +1,4 @@
-"""Rows of numbers, `ahead` targets ahead: the last value, the mean, the season, least squares on the last rows; compiled.
+"""Rows of numbers, `ahead` targets ahead: last value, mean, season, least squares on the last rows; compiled.
 
 All is done on differences to the last value, in units of their own deviation. Experts are mixed for each output by
 fixed share, after a last expert has been added: least squares on what the others say. The density is a mixture of

@@ -184,12 +184,13 @@ def with_inputs(state: NumberPanelState, inputs: int) -> NumberPanelState:
 
 
 class Outlook(NamedTuple):
-    """What is expected of the targets to come, the next one first: (targets, outputs), and the ends of the intervals,
-    (targets, 2, outputs). NaN for those of which nothing was foreseen.
+    """What is expected of the targets to come, the next one first: (targets, outputs); the ends of the intervals,
+    (targets, 2, outputs); and the last value that was known then. NaN for those of which nothing was foreseen.
     """
 
     expected: np.ndarray
     bounds: np.ndarray
+    last: np.ndarray
 
 
 class NumberPanel:
@@ -233,9 +234,11 @@ class NumberPanel:
         """What is expected of the next `ahead` targets."""
         slots, age = self._slots(), int(self._numbers.counts[AGE])
         unforeseen = np.arange(len(slots)) < len(slots) - 1 - age
-        expected, bounds = self._numbers.issued_mixed[slots], self._numbers.issued_bounds[slots]
-        expected[unforeseen], bounds[unforeseen] = np.nan, np.nan
-        return Outlook(expected, bounds)
+        issued = self._numbers.issued_mixed, self._numbers.issued_bounds, self._numbers.issued_base
+        found = Outlook(*(array[slots] for array in issued))
+        for array in found:
+            array[unforeseen] = np.nan
+        return found
 
     def _slots(self) -> np.ndarray:
         """Where the forecasts of the targets to come are, the next one first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import logging
 import math
 from collections.abc import Iterable, Mapping
@@ -14,6 +15,7 @@ from ..errors import BadItem
 FARTHEST = 8.0  # standard deviations: what lies beyond counts as that far
 LEAST_CAPACITY = 4
 MANY_WORDS = 256
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 _log = logging.getLogger("nobacktrack")
 
@@ -50,9 +52,39 @@ class Scale:
         return [self.count, self.mean, self.squares]
 
 
+def calendar(name: Any, time: datetime.datetime) -> dict[str, Any]:
+    """A time as numbers and a word: the hands of clocks that go round in a day and in a year, once and twice, and the
+    day of the week.
+    """
+    day = (time.hour + time.minute / 60 + time.second / 3600) / 24
+    year = (time.timetuple().tm_yday - 1 + day) / 365.25
+    found: dict[str, Any] = {f"{name}: weekday": WEEKDAYS[time.weekday()]}
+    for which, turn in (("day", day), ("half day", 2 * day), ("year", year), ("half year", 2 * year)):
+        found[f"{name}: {which}, sine"] = math.sin(2 * math.pi * turn)
+        found[f"{name}: {which}, cosine"] = math.cos(2 * math.pi * turn)
+    return found
+
+
+def without_times(row: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """A row with a calendar in the place of each time."""
+    times = [name for name, value in row.items() if isinstance(value, datetime.date)]
+    if not times:
+        return row
+    found = {name: value for name, value in row.items() if name not in times}
+    for name in times:
+        found |= calendar(name, _as_time(row[name]))
+    return found
+
+
+def _as_time(value: datetime.date) -> datetime.datetime:
+    if isinstance(value, datetime.datetime):
+        return value
+    return datetime.datetime.combine(value, datetime.time())
+
+
 class Features:
     """Columns that come and go, each with a place in a vector: a number has one, scaled; a word has one for each of
-    its values, 1 where it is that one.
+    its values, 1 where it is that one; a time has those of its calendar.
 
     New columns and words get the next places, those of one row in the order of their names; `capacity` doubles.
     """
@@ -67,6 +99,7 @@ class Features:
         """Take in the columns, words and scales of a row: whether `capacity` has grown. What is bad is refused before
         anything has changed.
         """
+        row = without_times(row)
         numbers = [(name, _finite(name, value)) for name, value in row.items() if _is_number(value)]
         self._add([name for name, _ in numbers if name not in self.numbers], row)
         self._add([name for name, value in row.items() if type(value) is str and not self.knows(name, value)], row)
@@ -80,7 +113,7 @@ class Features:
     def vector(self, row: Mapping[Any, Any]) -> np.ndarray:
         """A row as numbers; what has no place, or is missing, is 0."""
         vector = [0.0] * self.capacity
-        for name, value in row.items():
+        for name, value in without_times(row).items():
             if type(value) is str:
                 place = self.words.get(name, {}).get(value)
                 if place is not None:

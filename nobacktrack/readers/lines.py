@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..errors import BadItem
 
 FORMS = ("csv", "jsonl")
+_DATE = re.compile(r"\s*\d{4}[-/]\d\d[-/]\d\d")
 MISSING = ("", "nan", "na", "n/a", "#n/a", "<na>", "null", "none", "-", "?")  # in lower case
 
 
 class Columns(NamedTuple):
     """Which columns are read, and how they are written.
 
-    `target` is predicted, from `inputs`, by default from all other columns that have a name; `words` are columns whose
-    numbers are only names; with `ahead` the target is that of the next row. CSV has `delimiter` between fields and
-    `decimal` in numbers. What is among `missing`, in any case of its letters, is no value.
+    `targets` are predicted, from `inputs`, by default from all other columns that have a name; `words` are columns
+    whose numbers, or times, are only names; the targets are those of `ahead` rows later, 0 for the row itself. CSV has
+    `delimiter` between fields and `decimal` in numbers. What is among `missing`, in any case of its letters, is no
+    value.
     """
 
-    target: str
+    targets: tuple[str, ...]
     inputs: tuple[str, ...] | None = None
     words: tuple[str, ...] = ()
-    ahead: bool = False
+    ahead: int = 0
     delimiter: str = ","
     decimal: str = "."
     missing: tuple[str, ...] = MISSING
@@ -49,7 +53,7 @@ class Columns(NamedTuple):
         """The columns to predict from: an index without a name says nothing that can be learned from."""
         if self.inputs is not None:
             return self.inputs
-        return tuple(name for name in header if (name != self.target or self.ahead) and not is_unnamed(name))
+        return tuple(name for name in header if (name not in self.targets or self.ahead) and not is_unnamed(name))
 
 
 def unnamed(place: int) -> str:
@@ -101,6 +105,18 @@ def _constant(name: str) -> float | None:
     if name == "NaN":
         return None
     raise BadItem(f"{name} is not a finite number")
+
+
+def time_of(value: Any) -> datetime.datetime | None:
+    """A date, or a date and a time, as ISO 8601 has them, None for anything else; slashes in the place of dashes will
+    do.
+    """
+    if not isinstance(value, str) or not _DATE.match(value):
+        return None
+    try:
+        return datetime.datetime.fromisoformat(value.strip().replace("/", "-"))
+    except ValueError:
+        return None
 
 
 def is_missing(value: Any, columns: Columns) -> bool:

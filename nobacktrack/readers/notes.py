@@ -35,14 +35,11 @@ class TableNotes:
     task: str
     parts: dict[str, Any]
     features: dict[str, Any]
-    scale: list[float]
+    targets: dict[str, Any]
     classes: dict[str, Any]
     counts: list[Any]  # of each label: pairs
     errors: dict[str, Any]
-    baseline_errors: dict[str, Any]
     tally: dict[str, Any]
-    last: float | None = None
-    last_errors: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

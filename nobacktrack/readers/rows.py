@@ -16,7 +16,7 @@ from ..protocol import Params, State
 from . import lines
 from .lines import FORMS, Columns
 from .notes import RowsNotes
-from .table import TableReader
+from .table import Expectation, TableReader
 
 LONGEST_LINE = 1 << 20
 
@@ -160,7 +160,8 @@ class RowsReader:
         if not ended:  # its end may come yet, if the stream goes on
             self.line, self.position = self.line - 1, self.position - 1
         if self.columns.ahead and self.on_prediction is not None and self.begun:
-            self._report(self.table.expected(), None)  # of the row that has not come
+            for later, expected in enumerate(self.table.expected()):  # of rows that have not come
+                self._report(expected, None, later)
         return losses
 
     def _row(self, line: bytes) -> float:
@@ -172,7 +173,7 @@ class RowsReader:
             inputs, target = values
             if not self.learning:
                 return self._evaluate(inputs, target)
-            return self.table.learn(inputs, target, ahead=self.columns.ahead)
+            return self.table.learn(inputs, target, ahead=self.columns.ahead > 0)
         except BadItem as error:
             bad = self._bad(str(error))
             if not self.skip_bad or isinstance(error, BadHeader):
@@ -180,23 +181,30 @@ class RowsReader:
             self.tally.skip(str(bad))
             return math.nan
 
-    def _report(self, expected: Any, target: Any) -> None:
-        """A record of what was expected of a row, and of what came."""
+    def _report(self, expected: Expectation, target: Any, later: int = 0) -> None:
+        """A record of what was expected of a row, or of one that comes later, and of what came."""
         assert self.on_prediction is not None
-        record = {"row": self.line + 1, "target": target}
-        if self.table.task == "regression":
-            self.on_prediction(record | {"prediction": expected})
+        record: dict[str, Any] = {"row": self.line + 1 + later}
+        if self.table.task == "classification":
+            shares = expected.value or {}
+            likeliest = max(shares, key=shares.get, default=None)  # none, before the first label
+            record |= {"target": target, "prediction": likeliest}
+            record |= {"probability": shares.get(likeliest), "probabilities": shares}
+        elif self.table.targets.single:
+            record |= {"target": target, "prediction": expected.value}
+            record |= {"low": expected.low, "high": expected.high} if self.table.parts.interval else {}
         else:
-            likeliest = max(expected, key=expected.get, default=None)  # none, before the first label
-            self.on_prediction(
-                record | {"prediction": likeliest, "probability": expected.get(likeliest), "probabilities": expected}
-            )
+            parts = {"": target, " predicted": expected.value}
+            parts |= {" low": expected.low, " high": expected.high} if self.table.parts.interval else {}
+            for name in self.table.targets.names:
+                record |= {f"{name}{what}": None if of is None else of[name] for what, of in parts.items()}
+        self.on_prediction(record)
 
     def _evaluate(self, values: dict[str, Any], target: Any) -> float:
         for name, value in values.items():
             if isinstance(value, str) and not self.table.features.knows(name, value):
                 raise BadItem(f"column {name!r}: {value!r} was never seen in training")
-        return self.table.evaluate(values, target, ahead=self.columns.ahead)
+        return self.table.evaluate(values, target, ahead=self.columns.ahead > 0)
 
     def _bad(self, message: str) -> BadItem:
         return BadItem(f"row {self.line + 1}: {message}", self.line)
@@ -239,7 +247,8 @@ class RowsReader:
                 self._expect_columns(list(named))
         header, kinds = self.header or list(named), dict(self.kinds)
         row = {name: self._value(name, named[name], kinds) for name in self._inputs(named, header)}
-        target = self._value(self.columns.target, named.get(self.columns.target), kinds)
+        found = {name: self._value(name, named.get(name), kinds) for name in self.columns.targets}
+        target = found if len(found) > 1 else next(iter(found.values()))
         self.header, self.kinds = header, kinds  # a bad row leaves them as they were
         return row, target
 
@@ -272,12 +281,13 @@ class RowsReader:
             return str(value)
         is_word = self.form == "jsonl" and isinstance(value, str)
         number = None if is_word else lines.number_of(name, value, self.columns)
-        kind = "words" if number is None else "numbers"
+        time = lines.time_of(value) if number is None else None
+        kind = "numbers" if number is not None else "words" if time is None else "times"
         before = kinds.setdefault(name, kind)
         if kind != before:
             hint = lines.kind_hint(name, value, before, self.columns)
             raise BadItem(f"column {name!r}: {value!r} among {before}{hint}")
-        return value if number is None else number
+        return number if number is not None else value if time is None else time
 
     def _label(self, name: str, value: Any) -> str | None:
         """A label as a word; only nothing at all is missing, since any word may be one."""
@@ -288,8 +298,8 @@ class RowsReader:
         return str(value).lower() if isinstance(value, bool) else str(value)
 
     def _targets(self) -> tuple[str, ...]:
-        """The target, where it must be there: rows that are only evaluated may come without."""
-        return (self.columns.target,) if self.learning or self.columns.ahead else ()
+        """The targets, where they must be there: rows that are only evaluated may come without."""
+        return self.columns.targets if self.learning or self.columns.ahead else ()
 
     def _labels(self) -> tuple[str, ...]:
-        return (self.columns.target,) if self.table.task == "classification" else ()
+        return self.columns.targets if self.table.task == "classification" else ()

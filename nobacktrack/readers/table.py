@@ -18,16 +18,19 @@ from ..learner import Learner
 from ..live import Live
 from ..means import Means
 from ..protocol import State
-from .features import Classes, Features, Scale
+from .features import Classes, Features
 from .names import cell_of, estimator_of, update_of
 from .notes import TableNotes
 from .tally import Tally, frequencies_nats, norm_of, or_none
+from .targets import NumberTargets
 
 TASKS = ("regression", "classification")
 
 
 class Parts(NamedTuple):
-    """What the network is made of, by name; whether it is one of a committee; the season of its company, in rows."""
+    """What the network is made of, by name; whether it is one of a committee; of its company, for numbers: the season,
+    in rows, how many rows ahead is predicted, and the share of targets that intervals are to hold.
+    """
 
     cell: str = "rnn"
     units: int = 20
@@ -36,6 +39,8 @@ class Parts(NamedTuple):
     seed: int = 0
     committee: bool = False
     season: int = 0
+    ahead: int = 1
+    interval: float = 0.0
 
 
 DEFAULT = Parts()
@@ -44,44 +49,65 @@ QUICK = Parts()  # the second network of a committee on labels: it sooner learns
 BEFORE = "the target before"  # a column that a committee adds
 
 
+class Expectation(NamedTuple):
+    """What is expected of a target: a number, several by name, or the probability of each label; and the ends of the
+    interval of each number.
+    """
+
+    value: Any
+    low: Any = None
+    high: Any = None
+
+
 class TableReader:
     """A network that grows with the columns, words and labels that it meets.
 
     Numbers are scaled by the mean and deviation of what has come; a column that is missing is 0, its mean. `learn`
-    predicts, then learns; `predict` changes nothing.
+    predicts, then learns; `predict` changes nothing. Several `targets` are numbers by name.
     """
 
-    def __init__(self, task: str, parts: Parts = DEFAULT, *, engine: str = "auto"):
+    def __init__(
+        self, task: str, parts: Parts = DEFAULT, *, targets: tuple[str, ...] = ("target",), engine: str = "auto"
+    ):
         if task not in TASKS:
             raise ValueError(f"task must be one of {', '.join(TASKS)}, not {task!r}")
         self.task, self.parts, self._engine = task, parts, engine
-        self.features, self.scale, self.classes = Features(), Scale(), Classes()
+        self._expect_sound(targets)
+        self.features, self.targets, self.classes = Features(), NumberTargets(targets), Classes()
         self.live: Live | None = None
-        self.last: float | None = None  # the target before, of numbers
         self.count_anew()
         self.measuring, self.gradient_norm = False, math.nan  # whether to look at the gradient of the next target
-        self.on_prediction: Callable[[Any, Any], None] | None = None  # is given what was expected, and the target
+        self.on_prediction: Callable[[Expectation, Any], None] | None = (
+            None  # is given what was expected, and the target
+        )
+
+    def _expect_sound(self, targets: tuple[str, ...]) -> None:
+        """Refuse what only a committee on numbers can do."""
+        if self.task == "classification" and len(targets) > 1:
+            raise ValueError(f"targets: {', '.join(targets)}; several must be numbers, not labels")
+        wanted = [name for name, some in (("ahead", self.parts.ahead > 1), ("interval", self.parts.interval)) if some]
+        if wanted and not (self.parts.committee and self.task == "regression"):
+            raise ValueError(f"{wanted[0]}: of numbers, by a committee; not by one network alone, nor of labels")
 
     def count_anew(self) -> None:
         """Forget how well it has predicted."""
         self.tally, self.counts = Tally(), {}
-        self.errors = Means()  # squares of errors in the target's unit, or 1 for a wrong label
-        self.baseline_errors = Means()  # the same of the mean so far
-        self.last_errors = Means()  # the same of the last value
+        self.errors = Means()  # 1 for a wrong label
+        self.targets.count_anew()
 
     def predict(self, row: Mapping[Any, Any]) -> Any:
         """The number that is expected with a row, or the probability of each label."""
         if self.live is None:
-            return {} if self.task == "classification" else self.scale.mean
-        row = self._with_before(row, self.last)
-        return self._meaning(self.live.predict(self.features.vector(row)), len(self.classes.places))
+            return {} if self.task == "classification" else self.targets.named(self.targets.means)
+        y_hat = self.live.predict(self.features.vector(self._with_before(row, None)))
+        return self._meaning(y_hat, len(self.classes.places)).value
 
     def learn(self, row: Mapping[Any, Any], y: Any = None, *, ahead: bool = False) -> float:
         """Take in a row and its target, if it has one: the loss, in nats. `ahead`: the target comes before the row,
-        as that of the row before.
+        and was expected some rows ago.
         """
         y = label = self._check_target(y)
-        row = self._with_before(row, y if ahead and y is not None else self.last)
+        row = self._with_before(row, y if ahead else None)
         grown = self.features.learn(row)
         x = self.features.vector(row)
         used = len(self.classes.places)  # a label that is new could not be expected
@@ -106,83 +132,92 @@ class TableReader:
             if y not in self.classes.places:
                 raise BadItem(f"target: {y!r} was never seen in training")
             y = self.classes.places[y]
-        x = self.features.vector(self._with_before(row, label if ahead and label is not None else self.last))
+        x = self.features.vector(self._with_before(row, label if ahead else None))
         if not ahead:
             live.advance(x)
         self._report(label, used)
-        loss = math.nan if y is None else self._score(live.predict(), y, used)
+        loss = math.nan if y is None else self._score(y, used)
         if y is not None and self.parts.committee:
-            loss = live.observe(self._as_target(y))  # a frozen one, which goes on all the same
+            loss = live.observe(y)  # a frozen one, which goes on all the same
         if ahead:
             live.advance(x)
         self.tally.losses.add_one(loss)
         return loss
 
-    def expected(self) -> Any:
-        """What is expected of the target that comes next, all rows being taken in."""
-        return self._meaning(self._running().predict(), len(self.classes.places))
+    def expected(self, used: int | None = None) -> list[Expectation]:
+        """What is expected of the targets that come next, after all rows: one, or as many as it looks ahead. Of labels,
+        the first `used`, all by default.
+        """
+        live, used = self._running(), len(self.classes.places) if used is None else used
+        if not self._raw:
+            return [self._meaning(live.predict(), used)]
+        bounds = live.outlook.bounds if self.parts.interval else [None] * self.parts.ahead
+        return [self._meaning(y_hat, used, ends) for y_hat, ends in zip(live.outlook.expected, bounds, strict=True)]
 
-    def _with_before(self, row: Mapping[Any, Any], before: Any) -> Mapping[Any, Any]:
-        """A row as a committee on numbers gets it."""
-        return {**row, BEFORE: before} if self._raw and before is not None else row
+    def _with_before(self, row: Mapping[Any, Any], now: np.ndarray | None) -> Mapping[Any, Any]:
+        """A row as a committee on numbers gets it: with the last target, `now` if it has come."""
+        if not self._raw:
+            return row
+        added = {}
+        for j, name in enumerate(self.targets.names):
+            last = self.targets.last[j] if now is None or now[j] != now[j] else float(now[j])
+            column = name if name in row else BEFORE if self.targets.single else f"{name} before"
+            if last is not None and row.get(column) is None:
+                added[column] = last
+        return {**row, **added}
 
     @property
     def _raw(self) -> bool:
         """Whether targets are given as they are: a committee scales them itself."""
         return self.parts.committee and self.task == "regression"
 
-    def _as_target(self, y: Any) -> Any:
-        """A target as the learner gets it."""
-        if self.task == "classification":
-            return y
-        return np.array([y if self._raw else self.scale.within(y)])
-
     def _report(self, y: Any, used: int) -> None:
         if self.on_prediction is not None:
-            nothing = self.task == "regression" and not self.scale.count
-            self.on_prediction(None if nothing else self._meaning(self._running().predict(), used), y)
+            nothing = self.task == "regression" and not any(scale.count for scale in self.targets.scales)
+            value = self.targets.named(y) if isinstance(y, np.ndarray) else y
+            self.on_prediction(Expectation(None) if nothing else self.expected(used)[0], value)
 
-    def _score(self, y_hat: np.ndarray, y: Any, used: int) -> float:
+    def _score(self, y: Any, used: int) -> float:
         """Count a prediction, `used` labels being known: its loss."""
+        live = self._running()
         if self.task == "classification":
+            y_hat = live.predict()
             right = bool(used) and int(np.argmax(y_hat[:used])) == y
             self.errors.add_one(float(not right))
             self.counts[y] = self.counts.get(y, 0) + 1
             peak = float(np.max(y_hat))
             return peak + math.log(float(np.sum(np.exp(np.asarray(y_hat, float) - peak)))) - float(y_hat[y])
-        if self.scale.count:  # of the first number nothing is expected
-            self.errors.add_one((self._meaning(y_hat, used) - y) ** 2)
-            self.baseline_errors.add_one((self.scale.mean - y) ** 2)
-            self.last_errors.add_one(((self.scale.mean if self.last is None else self.last) - y) ** 2)
-        self.last = y
-        return (self.scale.within(y) - float(y_hat[0])) ** 2 / 2 + math.log(2 * math.pi) / 2
+        if self._raw:
+            outlook = live.outlook
+            bounds = outlook.bounds[0] if self.parts.interval else None
+            self.targets.count(outlook.expected[0], bounds, outlook.last[0], y)
+            return math.nan  # the committee says
+        y_hat = np.asarray(live.predict(), float)
+        self.targets.count(self.targets.out(y_hat), None, None, y)
+        return float(np.sum((self.targets.within(y) - y_hat) ** 2 / 2 + math.log(2 * math.pi) / 2))
 
     def _observe(self, y: Any, used: int) -> float:
         """Score, count, learn."""
         live = self._running()
-        self._score(live.predict(), y, used)
+        self._score(y, used)
         if self.task == "regression":
-            self.scale.add(y)
-        y = self._as_target(y)
+            self.targets.add(y)
+            if not self._raw:
+                y = self.targets.within(y)
         if self.measuring and isinstance(self.learner, Learner):
             self.measuring, self.gradient_norm = False, norm_of(self.learner.gradient(live.state, y))
         return live.observe(y)
 
     def _check_target(self, y: Any) -> Any:
         """A target, None where there is none."""
-        if y is None:
+        if self.task == "regression":
+            found = self.targets.check(y)
+            if found is not None and not self._raw and np.isnan(found).any():
+                return None  # one network learns from whole targets
+            return found
+        if y is None or (isinstance(y, float) and math.isnan(y)):
             return None
-        if self.task == "classification":
-            if isinstance(y, float) and math.isnan(y):
-                return None
-            return y.item() if isinstance(y, np.generic) else y
-        try:
-            y = float(y)
-        except (TypeError, ValueError):
-            raise BadItem(f"target: {y!r} is not a number; labels are predicted by classification") from None
-        if math.isinf(y):
-            raise BadItem(f"target: {y} is not finite")
-        return None if math.isnan(y) else y
+        return y.item() if isinstance(y, np.generic) else y
 
     def _symbol(self, label: Any) -> int:
         symbol, new = self.classes.place(label)
@@ -202,10 +237,15 @@ class TableReader:
             self.live = self._start(*enlarge(self.learner, self.live.state, inputs=self.features.capacity))
 
     def _first(self) -> Live:
-        ends = {"symbols": self.classes.capacity} if self.task == "classification" else {"outputs": 1}
+        ends = (
+            {"symbols": self.classes.capacity}
+            if self.task == "classification"
+            else {"outputs": len(self.targets.names)}
+        )
         learner = self._network(self.parts, ends)
         if self.parts.committee and self.task == "regression":
-            learner = Committee((learner,), Forecasts(season=self.parts.season))
+            season, ahead, interval = self.parts.season, self.parts.ahead, self.parts.interval
+            learner = Committee((learner,), Forecasts(season=season, ahead=ahead, interval=interval))
         elif self.parts.committee:
             learner = Committee((learner, self._network(QUICK, ends)), Contexts())
         state = learner.init(self.parts.seed)
@@ -220,14 +260,15 @@ class TableReader:
     def _start(self, learner: Learner | Committee, state: State) -> Live:
         return Live(learner, state, engine=self._engine, strict=True)
 
-    def _meaning(self, y_hat: np.ndarray, used: int) -> Any:
-        """A number, or the probabilities of the first `used` labels."""
+    def _meaning(self, y_hat: np.ndarray, used: int, bounds: np.ndarray | None = None) -> Expectation:
+        """Numbers, or the probabilities of the first `used` labels."""
         if self.task == "regression":
-            return float(y_hat[0]) if self._raw else self.scale.out(float(y_hat[0]))
+            numbers = np.asarray(y_hat, float) if self._raw else self.targets.out(np.asarray(y_hat, float))
+            return Expectation(*map(self.targets.named, (numbers, *([] if bounds is None else bounds))))
         logits = np.asarray(y_hat[:used], float)
         shares = np.exp(logits - logits.max(initial=-np.inf))
         labels = itertools.islice(self.classes.places, used)
-        return dict(zip(labels, (shares / shares.sum()).tolist(), strict=True))
+        return Expectation(dict(zip(labels, (shares / shares.sum()).tolist(), strict=True)))
 
     # --- checkpoints ------------------------------------------------------------------------------------------------
 
@@ -251,26 +292,22 @@ class TableReader:
             self.task,
             self.parts._asdict(),
             self.features.record(),
-            self.scale.record(),
+            self.targets.record(),
             self.classes.record(),
             [list(pair) for pair in self.counts.items()],
             self.errors.record(),
-            self.baseline_errors.record(),
             self.tally.record(),
-            self.last,
-            self.last_errors.record(),
         )
 
     @classmethod
     def resume(cls, learner: Learner, state: State, notes: TableNotes, *, engine: str = "auto") -> TableReader:
         """A reader that goes on from a checkpoint."""
-        reader = cls(notes.task, Parts(**notes.parts), engine=engine)
-        reader.features = Features.of(notes.features)
-        reader.scale, reader.classes = Scale(*notes.scale), Classes(**notes.classes)
+        targets = NumberTargets.of(notes.targets)
+        reader = cls(notes.task, Parts(**notes.parts), targets=targets.names, engine=engine)
+        reader.features, reader.targets = Features.of(notes.features), targets
+        reader.classes = Classes(**notes.classes)
         reader.counts = dict(map(tuple, notes.counts))
-        reader.tally = Tally(**notes.tally)
-        reader.errors, reader.baseline_errors = Means(**notes.errors), Means(**notes.baseline_errors)
-        reader.last, reader.last_errors = notes.last, Means(**notes.last_errors)
+        reader.tally, reader.errors = Tally(**notes.tally), Means(**notes.errors)
         reader.live = reader._start(learner, state)
         return reader
 
@@ -280,9 +317,7 @@ class TableReader:
         """
         losses = {"loss": or_none(self.tally.losses.mean), "recent_loss": or_none(self.tally.losses.recent)}
         if self.task == "regression":
-            means = self.errors.mean, self.errors.recent, self.last_errors.mean, self.baseline_errors.mean
-            roots = [or_none(math.sqrt(mean)) for mean in means]
-            return dict(zip(("rmse", "recent_rmse", "last_rmse", "baseline_rmse"), roots, strict=True)) | losses
+            return self.targets.score() | losses
         counts, targets = np.array([0, *self.counts.values()]), max(self.tally.targets, 1)
         return {
             "accuracy": or_none(1 - self.errors.mean),
@@ -293,9 +328,10 @@ class TableReader:
         }
 
     def company(self) -> dict[str, Any]:
-        """Of a committee: the recent error of each expert, in the target's unit, and how often its network was set back
-        to its anchor.
+        """Of several targets, the errors of each. Of a committee: the recent error of each expert, in the target's
+        unit, and how often its network was set back to its anchor.
         """
+        each = {} if self.targets.single else {"targets": self.targets.each()}
         if self.live is None or not self.parts.committee:
-            return {}
-        return {"experts": self.live.expert_errors, "set_back": self.live.returns}
+            return each
+        return each | {"experts": self.live.expert_errors, "set_back": self.live.returns}

@@ -17,7 +17,7 @@ CSV, JSONL = fuzz.STREAMS["csv"], fuzz.STREAMS["jsonl"]
 
 def rows_reader(form="csv", task="regression", columns=None, **options):
     table = TableReader(task, Parts(units=3))
-    return RowsReader(table, form, columns or Columns("y"), **options)
+    return RowsReader(table, form, columns or Columns(("y",)), **options)
 
 
 MUTATIONS = some.lists(

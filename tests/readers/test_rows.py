@@ -19,7 +19,7 @@ CSV, JSONL = fuzz.STREAMS["csv"], fuzz.STREAMS["jsonl"]
 
 def rows_reader(form="csv", task="regression", columns=None, **options):
     table = TableReader(task, Parts(units=3))
-    return RowsReader(table, form, columns or Columns("y"), **options)
+    return RowsReader(table, form, columns or Columns(("y",)), **options)
 
 
 def rows_notes(found):
@@ -111,32 +111,32 @@ def told(reader, *pieces):
 def test_predictions_are_told_before_their_targets():
     """What is told with a row is what `predict` says of it when it has not been seen."""
     for ahead in (False, True):
-        reader, beside = (rows_reader(columns=Columns("y", ahead=ahead)) for _ in range(2))
+        reader, beside = (rows_reader(columns=Columns(("y",), ahead=ahead)) for _ in range(2))
         found = told(reader, CSV)
         assert found[0]["prediction"] is None  # nothing was known of its size
-        assert reader.table.errors.targets == 39
+        assert reader.table.targets.squares[""][0].targets == 39
         assert [record["row"] for record in found] == [*range(2, 42 + ahead)]
         beside.take(CSV[: CSV.rindex(b"\n", 0, -1) + 1])  # all but the last row
         *_, u, colour, y = CSV[:-1].decode().replace("\n", ",").split(",")
         row = {"u": float(u), "colour": colour}
         if not ahead:
             beside.table.features.learn(row)  # means and deviations are those with this row
-        expected = beside.table.expected() if ahead else beside.table.predict(row)
+        expected = beside.table.expected()[0].value if ahead else beside.table.predict(row)
         assert found[39]["prediction"] == expected
         assert found[39]["target"] == float(y)
         assert same_bits(reader.state, rows_after(CSV, ahead).state)
         if ahead:
-            assert found[40] == {"row": 42, "target": None, "prediction": reader.table.expected()}
+            assert found[40] == {"row": 42, "target": None, "prediction": reader.table.expected()[0].value}
 
 
 def rows_after(raw, ahead):
-    reader = rows_reader(columns=Columns("y", ahead=ahead))
+    reader = rows_reader(columns=Columns(("y",), ahead=ahead))
     reader.take(raw)
     return reader
 
 
 def test_labels_are_told_with_their_probabilities():
-    found = told(rows_reader(columns=Columns("colour"), task="classification"), CSV)
+    found = told(rows_reader(columns=Columns(("colour",)), task="classification"), CSV)
     assert found[0] | {"row": 0, "target": 0} == {
         "row": 0,
         "target": 0,
@@ -165,11 +165,11 @@ def test_rows_are_predicted_without_their_targets():
         with pytest.raises(nbt.BadItem, match=message):
             frozen.take(raw)
     with pytest.raises(nbt.BadItem, match="row 2: column 'y' is missing"):
-        rows_reader("jsonl", columns=Columns("y", ("u",))).take(b'{"u": 1, "y": 2}\n{"u": 1}\n')
+        rows_reader("jsonl", columns=Columns(("y",), ("u",))).take(b'{"u": 1, "y": 2}\n{"u": 1}\n')
 
 
 def test_fields_may_be_separated_by_something_else(tmp_path):
-    columns = Columns("y", delimiter=";")
+    columns = Columns(("y",), delimiter=";")
     reader = rows_reader(columns=columns)
     reader.take(CSV.replace(b",", b";"))
     plain = rows_after(CSV, ahead=False)
@@ -177,7 +177,7 @@ def test_fields_may_be_separated_by_something_else(tmp_path):
     notes = rows_notes(json.loads(json.dumps(as_json(reader.notes()))))
     assert RowsReader.resume(reader.learner, reader.state, notes).columns == columns
     with pytest.raises(ValueError, match="delimiter must be one character"):
-        rows_reader(columns=Columns("y", delimiter="::"))
+        rows_reader(columns=Columns(("y",), delimiter="::"))
 
 
 def test_a_last_row_without_an_end_may_get_it_later():
@@ -217,7 +217,7 @@ def test_another_stream_is_read_from_its_beginning():
 
 def test_a_column_that_is_not_there_a_line_that_does_not_end():
     with pytest.raises(nbt.BadItem, match="row 1: there is no column 'z' among 'u', 'colour', 'y'"):
-        rows_reader(columns=Columns("z")).take(CSV)
+        rows_reader(columns=Columns(("z",))).take(CSV)
     with pytest.raises(nbt.BadItem, match="row 1: no end of line in 1048576 bytes"):
         rows_reader().take(b"x" * (1 << 20) + b"x")
 
@@ -253,7 +253,7 @@ def test_what_others_write_for_a_missing_cell_is_one(token):
 
 
 def test_what_stands_for_a_missing_cell_can_be_said():
-    reader = rows_reader(columns=Columns("y", missing=("", "-999")))
+    reader = rows_reader(columns=Columns(("y",), missing=("", "-999")))
     reader.take(b"u,colour,y\n-999,red,2\n1,red,-999\n")
     assert reader.tally.targets == 1
     with pytest.raises(nbt.BadItem, match="'NA' among numbers"):
@@ -261,7 +261,7 @@ def test_what_stands_for_a_missing_cell_can_be_said():
 
 
 def test_any_word_may_be_a_label():
-    reader = rows_reader(columns=Columns("y"), task="classification")
+    reader = rows_reader(columns=Columns(("y",)), task="classification")
     reader.take(b"u,y\n1,none\n2,-\n3,\n4,none\n")
     assert reader.tally.targets == 3
     assert list(reader.table.classes.places) == ["none", "-"]
@@ -273,7 +273,7 @@ def test_the_index_that_pandas_writes_is_left_out(caplog):
     indexed.take("".join(f"{'' if i == 0 else i - 1},{line}\n" for i, line in enumerate(lines)).encode())
     assert same_bits(plain.state, indexed.state)
     assert "column 'unnamed 1': left out; --inputs can name it" in caplog.text
-    asked = rows_reader(columns=Columns("y", inputs=("unnamed 1", "u")))
+    asked = rows_reader(columns=Columns(("y",), inputs=("unnamed 1", "u")))
     asked.take(b",u,colour,y\n0,1,red,2\n")
     assert set(asked.table.features.numbers) == {"unnamed 1", "u"}
 
@@ -288,23 +288,23 @@ def test_a_header_that_is_bad_is_never_skipped():
 
 
 def test_numbers_may_have_a_decimal_comma():
-    columns = Columns("y", delimiter=";", decimal=",")
+    columns = Columns(("y",), delimiter=";", decimal=",")
     reader = rows_reader(columns=columns)
     reader.take(CSV.replace(b",", b";").replace(b".", b","))
     assert same_bits(reader.state, rows_after(CSV, ahead=False).state)
-    plain = rows_reader(columns=Columns("y", delimiter=";"))
+    plain = rows_reader(columns=Columns(("y",), delimiter=";"))
     with pytest.raises(nbt.BadItem, match="'1,5' among numbers; --decimal , reads it as a number"):
         plain.take(b"u;y\n1;2\n1,5;2\n")
     with pytest.raises(ValueError, match="delimiter and decimal are both ','"):
-        rows_reader(columns=Columns("y", decimal=","))
+        rows_reader(columns=Columns(("y",), decimal=","))
 
 
 def test_an_engine_that_does_not_apply_is_refused():
     table = TableReader("regression", Parts(cell="lru", units=3), engine="fused")
     with pytest.raises(ValueError, match="engine fused: the fused engine does not run it: it has no loop for LRU"):
-        RowsReader(table, "csv", Columns("y")).take(CSV)
+        RowsReader(table, "csv", Columns(("y",))).take(CSV)
     table = TableReader("regression", Parts(units=3), engine="jax")
-    reader = RowsReader(table, "csv", Columns("y"))
+    reader = RowsReader(table, "csv", Columns(("y",)))
     reader.take(CSV)
     assert reader.engine_name == "jax"
 
@@ -326,6 +326,7 @@ def test_one_step_ahead_is_learned():
     raw = b"v\n" + b"".join(b"%.6f\n" % value for value in np.ravel(series))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        reader = RowsReader(TableReader("regression", Parts(units=10)), "csv", Columns("v", ("v",), (), True))
+        reader = RowsReader(TableReader("regression", Parts(units=10)), "csv", Columns(("v",), ("v",), (), True))
         reader.take(raw)
-    assert reader.table.errors.mean < 0.5 * reader.table.baseline_errors.mean
+    score = reader.score()
+    assert score["rmse"] < 0.7 * score["baseline_rmse"]
