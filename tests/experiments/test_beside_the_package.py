@@ -23,6 +23,7 @@ from experiments import (
     series,
     sizes,
     trials,
+    univariate,
 )
 
 pytestmark = pytest.mark.usefixtures("as_users_have_it")
@@ -188,6 +189,17 @@ def test_models_on_the_streams_of_river(capsys, monkeypatch):
     first, second = list(river_streams.rows("AirlinePassengers"))[:2]
     assert first == ({"last": 0.0}, 112)
     assert second == ({"last": 112}, 118)
+
+
+def test_series_are_predicted_before_they_are_learned_from(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["univariate", "--seeds", "2", "--series", "sunspots"])
+    univariate.main()
+    assert "least squares" in capsys.readouterr().out
+    power = univariate.hourly_power(0)
+    assert 0.01 < sum(y is None for y in power.targets) / len(power.targets) < 0.03
+    line = univariate.Series([{}] * 200, [2.0 * t for t in range(200)])
+    assert univariate.score(line, univariate.Before(1)).error == pytest.approx(2)
+    assert univariate.score(line, univariate.LeastSquares()).error < 1e-3
 
 
 def test_mutations_are_counted(capsys, monkeypatch):
