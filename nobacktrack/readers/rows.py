@@ -76,6 +76,7 @@ class RowsReader:
         else:
             reader.columns = columns._replace(inputs=columns.inputs_of(notes.header or []))  # all it was trained on
             table.count_anew()
+            reader.scores.usual.loosen()
         return reader
 
     def notes(self) -> RowsNotes:

@@ -43,7 +43,11 @@ class Usual:
         self.mean += rate * gap
         self.variance = (1 - rate) * (self.variance + rate * gap * gap)
 
-    def record(self) -> list[float]:
+    def loosen(self) -> None:
+        """Weigh as little as can be known: a learner that is frozen soon has a usual loss of its own."""
+        self.count = min(self.count, KNOWN)
+
+    def record(self) -> list[Any]:
         """What makes the same again: `Usual(*record)`."""
         return [self.count, self.mean, self.variance]
 

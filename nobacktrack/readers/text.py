@@ -17,7 +17,7 @@ from ..protocol import NATS_PER_BIT, Params, State
 from ..streams.items import Series
 from .alphabets import NEVER_SEEN, Growing, Known, Octets, alphabet_of
 from .notes import TextNotes
-from .scores import NEWLINE, TextScores
+from .scores import NEWLINE, TextScores, Usual
 from .tally import Tally, frequencies_nats, in_bits, norm_of
 
 BAD_BYTES = range(0xDC80, 0xDD00)  # as Python's "surrogateescape" has them
@@ -59,11 +59,13 @@ class TextReader:
     def resume(cls, learner: Learner, state: State, notes: TextNotes, **options: Any) -> TextReader:
         """A reader that goes on from a checkpoint; one that only predicts counts from the beginning of its stream."""
         reader = cls(learner, state, alphabet_of(notes.alphabet), **options)
-        scoring = notes.scoring if reader.learning else {"usual": notes.scoring.get("usual", ())}
-        reader.scores = TextScores(**scoring, text=reader.alphabet.text)
         if reader.learning:
             reader.tally, reader.position = Tally(**notes.tally), notes.position
             reader.rest, reader.counts = bytes.fromhex(notes.rest), np.array(notes.counts, np.int64)
+            reader.scores = TextScores(**notes.scoring, text=reader.alphabet.text)
+        else:
+            reader.scores.usual = Usual(*notes.scoring.get("usual", ()))
+            reader.scores.usual.loosen()
         return reader
 
     def notes(self) -> TextNotes:

@@ -142,6 +142,19 @@ def test_an_odd_row_is_on_top_and_one_without_a_label_has_no_score(call, rows, t
         assert [int(record["row"]) for record in records_of(told) if record["bits"] in ("", None)] == [11]
 
 
+def test_new_rows_are_scored_without_learning_by_what_was_usual(call, rows, tmp_path):
+    saved, few, told = tmp_path / "a.nbt", tmp_path / "few.jsonl", tmp_path / "told.csv"
+    known = ["--scores", tmp_path / "known.csv", "--json"]
+    call("train", rows, "--target", "label", "--task", "classification", "--units", 3, "--checkpoint", saved, *known)
+    few.write_text("".join(f'{{"x": {t % 3}, "label": "{"high" if t in (2, 4) else "low"}"}}\n' for t in range(6)))
+    before = saved.read_bytes()
+    call("evaluate", saved, few, "--scores", told, "--json")
+    assert [int(record["row"]) for record in records_of(told)] == [1, 2, 3, 4, 5, 6]
+    assert int(most_unusual(told)["row"]) in (5, 6)  # "high" too soon, or "low" in its place
+    assert float(most_unusual(told)["unusual"]) > 2
+    assert saved.read_bytes() == before
+
+
 def test_scores_and_predictions_of_rows_go_on_after_the_checkpoint(call, rows, tmp_path):
     growing, saved = tmp_path / "growing.csv", tmp_path / "a.nbt"
     train = ["--target", "label", "--task", "classification", "--units", 3, "--json"]

@@ -61,6 +61,18 @@ def test_what_is_usual_moves_and_is_never_without_deviation():
     assert Usual(*usual.record()).unusual(5.0) == usual.unusual(5.0)
 
 
+def test_what_is_frozen_soon_has_a_usual_loss_of_its_own():
+    usual = Usual(RECENT, 1.0, 0.01)
+    usual.loosen()
+    assert usual.unusual(2.0) == pytest.approx(10)
+    for _ in range(2 * KNOWN):
+        usual.add(2.0)
+    assert usual.unusual(2.0) < 1
+    untold = Usual(3, 1.0, 0.01)
+    untold.loosen()
+    assert untold.unusual(2.0) == 0
+
+
 # --- text -----------------------------------------------------------------------------------------------------------
 
 
