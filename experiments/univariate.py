@@ -82,7 +82,7 @@ def hourly_power(seed: int) -> Series:
 
 def calendar(when: datetime.datetime) -> dict[str, Any]:
     """What a row says of its hour."""
-    return {"hour": str(when.hour), "day": when.strftime("%a")}
+    return {"time": when}
 
 
 SERIES: dict[str, Callable[[int], Series]] = {

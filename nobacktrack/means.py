@@ -30,9 +30,9 @@ class Means:
         """Take in the losses of some items."""
         self.items += len(losses)
         losses = np.asarray(losses, float)[~np.isnan(losses)]
-        self.total = _sum_in_order(self.total, losses)
+        self.total = sum_in_order(self.total, losses)
         for piece in _split(losses, BLOCK - self.targets % BLOCK):
-            self.block = _sum_in_order(self.block, piece)
+            self.block = sum_in_order(self.block, piece)
             self._count(len(piece))
 
     def add_one(self, loss: float) -> None:
@@ -71,7 +71,7 @@ class Means:
         }
 
 
-def _sum_in_order(start: float, values: np.ndarray) -> float:
+def sum_in_order(start: float, values: np.ndarray) -> float:
     """start + values_0 + values_1 + ..., rounded after each: a plain `sum` pairs them up by how many there are."""
     return float(np.add.accumulate(np.concatenate([[start], values]))[-1])
 

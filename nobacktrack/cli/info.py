@@ -73,8 +73,10 @@ def _beside(ours: float | None, last: float | None) -> str:
 
 
 def _loss(losses: dict[str, Any]) -> str:
-    """The mean loss of a run."""
+    """The mean loss of a run, and that of late."""
+    from ..means import Means
     from ..protocol import NATS_PER_BIT
 
-    mean = losses["total"] / max(losses["targets"], 1)
-    return f"{mean:.4f} nats a target over {losses['targets']:,} ({mean / NATS_PER_BIT:.4f} bits)"
+    mean, recent = losses["total"] / max(losses["targets"], 1), Means(**losses).recent
+    of_late = f"; {recent:.4f} of late ({recent / NATS_PER_BIT:.4f} bits)" if losses["targets"] else ""
+    return f"{mean:.4f} nats a target over {losses['targets']:,} ({mean / NATS_PER_BIT:.4f} bits){of_late}"

@@ -31,6 +31,13 @@ class Letters(StrEnum):
     growing = "growing"
 
 
+class By(StrEnum):
+    """What of a text gets a score of its own."""
+
+    line = "line"
+    byte = "byte"
+
+
 class Task(StrEnum):
     """What is predicted of a row."""
 
@@ -151,7 +158,14 @@ Checkpoint = Annotated[
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Begin anew over a checkpoint that is there.", rich_help_panel=KEEP)
 ]
-
+KeepBest = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Save the learner here too, whenever its recent loss is the lowest so far.",
+        rich_help_panel=KEEP,
+    ),
+]
 Format = Annotated[
     Form,
     typer.Option(help="By default .csv, .tsv and .jsonl are rows, the rest text.", rich_help_panel=STREAM),
@@ -205,6 +219,20 @@ Log = Annotated[
 Board = Annotated[
     Path | None,
     typer.Option("--tensorboard", metavar="FOLDER", help="Write records for TensorBoard.", rich_help_panel=WATCH),
+]
+Scores = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write how surprising each row or line was here, .csv or .jsonl; resume adds to it.",
+        rich_help_panel=WATCH,
+    ),
+]
+ScoresBy = Annotated[
+    By | None,
+    typer.Option(
+        help="Score each line of a text (default), or each of its characters or bytes.", rich_help_panel=WATCH
+    ),
 ]
 Figure = Annotated[Path, typer.Option(metavar="FILE", help="Where the figure goes.", rich_help_panel=WATCH)]
 LogSeconds = Annotated[

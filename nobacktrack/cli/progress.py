@@ -153,7 +153,7 @@ class RecordFile:
             os.truncate(path, keep)
         header, ended = _ends_of(path)
         self.path, self.fields = path, header.split(",") if header and self.is_csv else None
-        self.file = open(path, "a")  # noqa: SIM115 - open as long as the run is
+        self.file = open(path, "a", encoding="utf-8", newline="")  # noqa: SIM115 - open as long as the run is
         if not ended:
             self.file.write("\n")  # the run before was stopped in the middle of a line
 
@@ -164,9 +164,9 @@ class RecordFile:
             if self.fields is None:
                 self.fields = [name for name, value in record.items() if not isinstance(value, dict)]
                 self.file.write(",".join(self.fields) + "\n")
-            row = io.StringIO()
-            csv.DictWriter(row, self.fields, extrasaction="ignore", lineterminator="\n").writerow(record)
-            self.file.write(row.getvalue())
+            row = io.StringIO()  # a field with a part of the line's end in it is quoted: both may be in a character
+            csv.DictWriter(row, self.fields, extrasaction="ignore", lineterminator="\r\n").writerow(record)
+            self.file.write(row.getvalue().removesuffix("\r\n") + "\n")
         self.file.flush()
 
     def settle(self) -> list[Any]:

@@ -6,14 +6,15 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from .checkpoints import Checkpointer, Stop
+from .checkpoints import Best, BestKeeper, Checkpointer, Stop, best_in
 from .progress import Monitor, RecordFile, TensorBoard
 
 LABELS = {
@@ -40,16 +41,24 @@ LABELS = {
 
 
 class Saving(NamedTuple):
-    """Where the learner is saved, and how often."""
+    """Where the learner is saved, how often, and where it is kept at its best; `goes_on` where the best of an earlier
+    run is the one to beat.
+    """
 
     checkpoint: Path | None = None
     every: int | None = None
     seconds: float | None = None
+    best: Path | None = None
+    goes_on: bool = False
+
+    def kept(self, unit: str) -> Best:
+        """The best so far."""
+        return best_in(self.best, unit) if self.best is not None and self.goes_on else Best()
 
 
 class Reporting(NamedTuple):
-    """What is written down of a run, and how it is told. `written` is the file of predictions that the checkpoint knew,
-    and its size then.
+    """What is written down of a run, and how it is told. `written` holds the files of records that the checkpoint knew,
+    by name, and their sizes then; without `scores_by`, scores go on as they were.
     """
 
     log: list[Path] | None = None
@@ -57,11 +66,18 @@ class Reporting(NamedTuple):
     seconds: float = 1.0
     predictions: Path | None = None
     json: bool = False
-    written: tuple[str, int] | None = None
+    scores: Path | None = None
+    scores_by: str | None = None
+    written: Mapping[str, Sequence[Any] | None] = MappingProxyType({})
 
     def logs(self) -> list[Any]:
         board = [] if self.tensorboard is None else [TensorBoard(self.tensorboard)]
         return [*map(RecordFile, self.log or []), *board]
+
+    def kept(self, name: str, path: Path) -> int | None:
+        """The bytes of a file of records that the checkpoint knew; None where it knew another file, or none."""
+        known, size = self.written.get(name) or ("", None)
+        return size if known == str(path.resolve()) else None
 
 
 def run(reader: Any, stream: str, saving: Saving, reporting: Reporting, follows: str | None = None) -> None:
@@ -69,46 +85,77 @@ def run(reader: Any, stream: str, saving: Saving, reporting: Reporting, follows:
     from ..files import alone
     from ..readers.sources import ByteSource
 
-    _expect_place(saving.checkpoint)
-    _expect_apart(stream, saving.checkpoint, reporting)
+    for checkpoint in (saving.checkpoint, saving.best):
+        _expect_place(checkpoint)
+    _expect_apart(stream, saving, reporting)
     source = ByteSource(stream, reader.position + len(reader.rest), follows)
     checkpointer = Checkpointer(saving.checkpoint, reader, stream, saving.every, saving.seconds)
+    keeper = BestKeeper(saving.best, checkpointer, saving.kept(reader.unit))
     began, begin, place = time.monotonic(), reader.tally.items, reader.position
     monitor = Monitor(reader, reader.unit, source.size, reporting.json, reporting.logs(), reporting.seconds)
     if source.terminal:
         monitor.console.print("reading what is typed here; Ctrl-D ends it", highlight=False)
     with (
         alone(saving.checkpoint) if saving.checkpoint else nullcontext(),
-        _predictions(reader, reporting, checkpointer),
+        alone(saving.best) if saving.best else nullcontext(),
+        _records(reader, reporting, checkpointer),
         Stop() as stop,
     ):
         with monitor:
-            _follow(reader, source, checkpointer, monitor, stop)
+            _follow(reader, source, checkpointer, keeper, monitor, stop)
         checkpointer.save()
+        keeper.look(last=True)
+        if not stop():  # after the checkpoint, so that a run that goes on writes the last line anew, as it is then
+            reader.scores.finish()
     summary = _summary(reader, time.monotonic() - began, begin, stop)
     if reporting.json:
-        sys.stdout.write(json.dumps(summary) + "\n")
+        sys.stdout.write(json.dumps(summary | keeper.record()) + "\n")
     else:
         _say(summary, monitor, reader.learning)
         _say_what_next(monitor, reader, source, saving.checkpoint, place)
+        if saving.best:
+            monitor.console.print(keeper.message(), highlight=False, soft_wrap=True)
     if stop.signal == signal.SIGINT:
         sys.exit(128 + stop.signal)
 
 
 @contextmanager
-def _predictions(reader: Any, reporting: Reporting, checkpointer: Checkpointer) -> Iterator[None]:
-    """A file that gets what is expected of each row. A run that goes on adds to it, after what the checkpoint knew."""
-    path = reporting.predictions
-    if path is None:
+def _records(reader: Any, reporting: Reporting, checkpointer: Checkpointer) -> Iterator[None]:
+    """Files that get what is expected of each row, and scores. A run that goes on adds to them, after what the
+    checkpoint knew.
+    """
+    _expect_records(reader, reporting)
+    with ExitStack() as files:
+
+        def opened(name: str, path: Path) -> Callable[[dict[str, Any]], None]:
+            keep = 0 if reader.position == 0 else reporting.kept(name, path)
+            checkpointer.records[name] = files.enter_context(closing(RecordFile(path, keep)))
+            return checkpointer.records[name].write
+
+        if reporting.predictions is not None:
+            reader.on_prediction = opened("predictions", reporting.predictions)
+        if reporting.scores is not None:
+            reader.scores.by = reporting.scores_by or reader.scores.by
+            reader.scores.write = opened("scores", reporting.scores)
         yield
-        return
-    if reader.unit != "rows":
+
+
+def _expect_records(reader: Any, reporting: Reporting) -> None:
+    """Refuse records that this reader does not have, or that are not those of the file."""
+    scores, by = reporting.scores, reporting.scores_by
+    if reporting.predictions is not None and reader.unit != "rows":
         raise ValueError("--predictions: they are those of rows; this is text")
-    known, size = reporting.written or ("", 0)
-    keep = 0 if reader.position == 0 else size if known == str(path.resolve()) else None
-    with closing(RecordFile(path, keep)) as records:
-        reader.on_prediction, checkpointer.predictions = records.write, records
-        yield
+    if by is not None and scores is None:
+        raise ValueError(f"--scores-by {by}: there is no --scores FILE that they would go to")
+    if by == "byte" and reader.unit == "rows":
+        raise ValueError("--scores-by byte: it is for text; of rows, each has one score")
+    if (
+        scores is not None
+        and by not in (None, reader.scores.by)
+        and reader.position
+        and reporting.kept("scores", scores)
+    ):
+        raise ValueError(f"--scores-by {by}: {scores} holds scores by {reader.scores.by}; choose another file")
 
 
 def _expect_place(checkpoint: Path | None) -> None:
@@ -119,17 +166,21 @@ def _expect_place(checkpoint: Path | None) -> None:
         raise ValueError(f"{checkpoint}: there is no folder {checkpoint.parent}")
 
 
-def _expect_apart(stream: str, checkpoint: Path | None, reporting: Reporting) -> None:
+def _expect_apart(stream: str, saving: Saving, reporting: Reporting) -> None:
     """Refuse to write two things to one file, or over the stream."""
-    written = [checkpoint, reporting.predictions, *(reporting.log or [])]
+    saved = [saving.checkpoint, saving.best]
+    written = [*saved, reporting.predictions, reporting.scores, *(reporting.log or [])]
     paths = [Path(stream) if stream != "-" else None, *written]
     places = [path.resolve() for path in paths if path is not None]
     twice = [place for place in places if places.count(place) > 1]
     if twice:
-        raise ValueError(f"{twice[0]}: stream, --checkpoint, --predictions and --log must be files of their own")
+        options = "--checkpoint, --keep-best, --predictions, --scores and --log"
+        raise ValueError(f"{twice[0]}: stream, {options} must be files of their own")
 
 
-def _follow(reader: Any, source: Any, checkpointer: Checkpointer, monitor: Monitor, stop: Stop) -> None:
+def _follow(
+    reader: Any, source: Any, checkpointer: Checkpointer, keeper: BestKeeper, monitor: Monitor, stop: Stop
+) -> None:
     """Piece by piece: learn, look, save. What was good before something bad is saved."""
     from ..errors import BadItem, Divergence
 
@@ -138,11 +189,13 @@ def _follow(reader: Any, source: Any, checkpointer: Checkpointer, monitor: Monit
             reader.take(raw)
             monitor.look()
             checkpointer.save_if_due()
+            keeper.look()
         if not stop():
             reader.finish()
         monitor.look(last=True)
     except BadItem as error:
         checkpointer.save()
+        keeper.look(last=True)
         path = checkpointer.path
         saved = f" (all before it is saved in {path}; `nobacktrack resume {path} --skip-bad` goes on)" if path else ""
         raise ValueError(f"{source.name}: {error}{saved}") from None

@@ -65,9 +65,12 @@ def train(
     overwrite: options.Overwrite = False,
     checkpoint_every: options.Every = None,
     checkpoint_seconds: options.Seconds = 60.0,
+    keep_best: options.KeepBest = None,
     log: options.Log = None,
     tensorboard: options.Board = None,
     log_seconds: options.LogSeconds = 1.0,
+    scores: options.Scores = None,
+    scores_by: options.ScoresBy = None,
     json: options.Json = False,
     config: options.Config = None,
 ) -> None:
@@ -79,8 +82,9 @@ def train(
 
     $ nobacktrack train power.csv --target load --checkpoint power.nbt
     """
-    if checkpoint is not None and checkpoint.is_file() and not overwrite:
-        raise ValueError(f"{checkpoint}: it exists: `nobacktrack resume {checkpoint}` goes on, --overwrite begins anew")
+    for saved in (checkpoint, keep_best):
+        if saved is not None and saved.is_file() and not overwrite:
+            raise ValueError(f"{saved}: it exists: `nobacktrack resume {saved}` goes on, --overwrite begins anew")
     name = _preset_name(preset, paper)
     form, parts = _form(stream, format), Parts(cell, units, estimator, update, seed, engine, name, budget)
     if parts.named and name is not None:
@@ -96,8 +100,9 @@ def train(
         between = _between(stream, delimiter) or ","
         columns = _columns(stream, target, inputs, words, ahead, between, decimal, missing)
         reader = _rows_reader(form, task, columns, parts, season, interval, skip_bad)
-    saving = Saving(checkpoint, checkpoint_every, checkpoint_seconds)
-    run(reader, stream, saving, Reporting(log, tensorboard, log_seconds, predictions, json))
+    saving = Saving(checkpoint, checkpoint_every, checkpoint_seconds, keep_best)
+    reporting = Reporting(log, tensorboard, log_seconds, predictions, json, scores, scores_by)
+    run(reader, stream, saving, reporting)
 
 
 def resume(
@@ -116,9 +121,12 @@ def resume(
     engine: options.Engine = "auto",
     checkpoint_every: options.Every = None,
     checkpoint_seconds: options.Seconds = 60.0,
+    keep_best: options.KeepBest = None,
     log: options.Log = None,
     tensorboard: options.Board = None,
     log_seconds: options.LogSeconds = 1.0,
+    scores: options.Scores = None,
+    scores_by: options.ScoresBy = None,
     json: options.Json = False,
     config: options.Config = None,
 ) -> None:
@@ -136,9 +144,9 @@ def resume(
     reader = _reader(learner, state, notes, name, format, delimiter, engine=engine, skip_bad=skip_bad, learning=True)
     if from_start:
         reader.rewind()
-    saving = Saving(file, checkpoint_every, checkpoint_seconds)
-    written = None if notes.predictions is None else tuple(notes.predictions)
-    reporting = Reporting(log, tensorboard, log_seconds, predictions, json, written)
+    saving = Saving(file, checkpoint_every, checkpoint_seconds, keep_best, goes_on=True)
+    written = {"predictions": notes.predictions, "scores": notes.scores}
+    reporting = Reporting(log, tensorboard, log_seconds, predictions, json, scores, scores_by, written)
     run(reader, name, saving, reporting, follows=notes.stream if name != notes.stream else None)
 
 
@@ -149,15 +157,18 @@ def evaluate(
     skip_bad: options.SkipBad = False,
     delimiter: options.Delimiter = None,
     predictions: options.Predictions = None,
+    scores: options.Scores = None,
+    scores_by: options.ScoresBy = None,
     json: options.Json = False,
 ) -> None:
     """How well a learner predicts a stream, read from its beginning, without learning from it.
 
-    Rows may come without the target: with --predictions, what is expected of each is written down.
+    Rows may come without the target: with --predictions, what is expected of each is written down. With --scores, it
+    says which lines or rows are unusual.
     """
     learner, state, notes = _load(file)
     reader = _reader(learner, state, notes, stream, format, delimiter, skip_bad=skip_bad, learning=False)
-    run(reader, stream, Saving(), Reporting(predictions=predictions, json=json))
+    run(reader, stream, Saving(), Reporting(predictions=predictions, json=json, scores=scores, scores_by=scores_by))
 
 
 def _form(stream: str, form: Form) -> Form:

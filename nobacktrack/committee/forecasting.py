@@ -33,7 +33,7 @@ from .past import (
 )
 from .voting import mixture, share_out, vote
 
-NEAR, FAR = 3, 48  # rows that least squares look back, on all outputs and on each by itself
+NEAR, NEAR_ALONE, FAR = 3, 10, 48  # rows that least squares look back: on all outputs, on an only one, on each by itself
 CROSS = 24  # rows on all outputs, where that is not too much
 FORGET_NEAR, FORGET_FAR, FORGET_CROSS, FORGET_STACK = 0.999, 0.9998, 0.9997, 0.9995
 MOST_COVARIANCE, STACK_COVARIANCE = 1e4, 0.1
@@ -109,7 +109,7 @@ def issue(m: Any, s: Any, y_hats: Any) -> None:
     """What each expert expects, and the mixture. `y_hats` of the networks: strides, in their usual size."""
     hold_start(m)
     f = forecast_at(m, 0)
-    set_features(m, f.near, NEAR)
+    set_features(m, f.near, NEAR_ALONE if m.last.size == 1 else NEAR)
     if f.cross.size:
         set_features(m, f.cross, CROSS)
     for j in range(m.last.size):

@@ -13,6 +13,7 @@ from .forecasting import (
     CROSS,
     FAR,
     NEAR,
+    NEAR_ALONE,
     STACK_COVARIANCE,
     Scratch,
     begin_row,
@@ -69,7 +70,12 @@ class Sizes(NamedTuple):
 
     @property
     def near(self) -> int:
-        return 1 + self.outputs * (1 + NEAR) + self.inputs
+        return 1 + self.outputs * (1 + self.near_rows) + self.inputs
+
+    @property
+    def near_rows(self) -> int:
+        """How many rows back the first least squares look."""
+        return NEAR_ALONE if self.outputs == 1 else NEAR
 
     @property
     def far(self) -> int:
@@ -108,6 +114,7 @@ class Sizes(NamedTuple):
             x_mean=(i,),
             x_squares=(i,),
             differences=(FAR, d),
+            gaps=(d,),
             season=(self.season, d),
             issued_x=(slots, i),
             issued_base=(slots, d),

@@ -37,6 +37,7 @@ class Numbers(NamedTuple):
     x_mean: np.ndarray
     x_squares: np.ndarray
     differences: np.ndarray
+    gaps: np.ndarray  # rows since the last value of each output
     season: np.ndarray
     issued_x: np.ndarray
     issued_base: np.ndarray
@@ -136,12 +137,12 @@ def clipped(x: Any) -> Any:
 
 @exact
 def take_input(m: Any, x: Any) -> None:
-    """Count an input, and hold it, in deviations off its mean. A row whose target never came counts as one without a
-    change, so that what lies a season back stays there.
+    """Count an input, and hold it, in deviations off its mean. A row whose target never came has its place among the
+    last ones, so that what lies a season back stays there.
     """
     if 0 < m.counts[GAP] <= m.differences.shape[0]:
         for j in range(m.last.size):
-            hold_step(m, j, 0.0)
+            hold_nothing(m, j)
         m.counts[RING] = (m.counts[RING] + 1) % m.differences.shape[0]
     for which in (INPUTS, AGE, GAP):
         m.counts[which] += 1
@@ -183,23 +184,34 @@ def step(m: Any, j: int, y: Any) -> Any:
 
 @exact
 def hold_step(m: Any, j: int, size: Any) -> None:
-    m.differences[int(m.counts[RING]), j] = size
+    """A step to a value that has come; after a gap it is the sum of equal ones, to each of the values that did not."""
+    rows = m.differences.shape[0]
+    gap = min(int(m.gaps[j]), rows - 1)
+    for back in range(gap + 1):
+        m.differences[(int(m.counts[RING]) - back) % rows, j] = size / (m.gaps[j] + 1)
+    m.gaps[j] = 0
+
+
+@exact
+def hold_nothing(m: Any, j: int) -> None:
+    """A value that did not come: none was left behind, as long as nothing else is known."""
+    m.differences[int(m.counts[RING]), j] = 0.0
+    m.gaps[j] += 1
 
 
 @exact
 def take_target(m: Any, y: Any, learning: bool) -> None:
-    """The last target from now on is this one; it counts, if anything is to be learned. What is missing of it, NaN, did
-    not change.
-    """
+    """The last target from now on is this one; it counts, if anything is to be learned. What is missing of it is NaN."""
     for j in range(y.size):
-        here = np.isfinite(y[j])
-        hold_step(m, j, step(m, j, y[j]) if here else 0.0)
-        if not here:
+        if not np.isfinite(y[j]):
+            hold_nothing(m, j)
             continue
+        size = step(m, j, y[j])
         if m.season.shape[0]:
             m.season[int(m.counts[INPUTS]) % m.season.shape[0], j] = y[j]
         if learning:
             count_target(m, j, y[j])
+        hold_step(m, j, size)
         m.last[j] = y[j]
     m.counts[RING] = (m.counts[RING] + 1) % m.differences.shape[0]
     m.counts[GAP] = 0
@@ -214,7 +226,7 @@ def count_target(m: Any, j: int, y: Any) -> None:
         m.strided[j] += 1
     m.targets[j] += 1
     if m.targets[j] > 1:
-        m.steps[j] += bounded(y - m.last[j], m.steps[j], m.targets[j] - 1) ** 2
+        m.steps[j] += bounded((y - m.last[j]) / (m.gaps[j] + 1), m.steps[j], m.targets[j] - 1) ** 2
     off = bounded(y - m.mean[j], m.squares[j], m.targets[j])
     m.mean[j] += off / m.targets[j]
     m.squares[j] += off * off * (1 - 1 / m.targets[j])

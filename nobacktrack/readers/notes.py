@@ -20,6 +20,8 @@ class TextNotes:
     tally: dict[str, Any]
     stream: str | None = None  # its name
     predictions: list[Any] | None = None  # the file of predictions, and its size in bytes
+    scores: list[Any] | None = None  # the same of scores
+    scoring: dict[str, Any] = dataclasses.field(default_factory=dict)  # the line that is not whole, and what is usual
 
     def with_parts(self, **parts: Any) -> TextNotes:
         """The learner says what it is made of."""
@@ -58,6 +60,8 @@ class RowsNotes:
     rest: str
     stream: str | None = None
     predictions: list[Any] | None = None
+    scores: list[Any] | None = None
+    scoring: dict[str, Any] = dataclasses.field(default_factory=dict)  # what is usual
 
     def with_parts(self, **parts: Any) -> RowsNotes:
         """With other parts of the network, where they are not None."""

@@ -16,6 +16,7 @@ from ..protocol import Params, State
 from . import lines
 from .lines import FORMS, Columns
 from .notes import RowsNotes
+from .scores import RowScores
 from .table import Expectation, TableReader
 
 LONGEST_LINE = 1 << 20
@@ -45,6 +46,7 @@ class RowsReader:
         self.table, self.form, self.columns = table, form, columns
         self.learning, self.skip_bad = learning, skip_bad
         self.on_prediction: Callable[[dict[str, Any]], None] | None = None  # is given the prediction of each row
+        self.scores = RowScores()
         self.kinds: dict[str, str] = {}
         self.rewind()
 
@@ -67,13 +69,14 @@ class RowsReader:
             learner, state = frozen(learner, state)
         table = TableReader.resume(learner, state, notes.table, engine=engine)
         reader = cls(table, form or notes.form, columns, **options)
-        reader.kinds = dict(notes.kinds)
+        reader.kinds, reader.scores = dict(notes.kinds), RowScores(**notes.scoring)
         if reader.learning:
             reader.header, reader.line, reader.position = notes.header, notes.line, notes.position
             reader.rest = bytes.fromhex(notes.rest)
         else:
             reader.columns = columns._replace(inputs=columns.inputs_of(notes.header or []))  # all it was trained on
             table.count_anew()
+            reader.scores.usual.loosen()
         return reader
 
     def notes(self) -> RowsNotes:
@@ -87,6 +90,7 @@ class RowsReader:
             self.line,
             self.position,
             self.rest.hex(),
+            scoring=self.scores.record(),
         )
 
     @property
@@ -171,9 +175,12 @@ class RowsReader:
             if values is None:
                 return math.nan
             inputs, target = values
-            if not self.learning:
-                return self._evaluate(inputs, target)
-            return self.table.learn(inputs, target, ahead=self.columns.ahead > 0)
+            if self.learning:
+                loss = self.table.learn(inputs, target, ahead=self.columns.ahead > 0)
+            else:
+                loss = self._evaluate(inputs, target)
+            self.scores.take(self.line + 1, loss)
+            return loss
         except BadItem as error:
             bad = self._bad(str(error))
             if not self.skip_bad or isinstance(error, BadHeader):

@@ -17,6 +17,7 @@ from ..protocol import NATS_PER_BIT, Params, State
 from ..streams.items import Series
 from .alphabets import NEVER_SEEN, Growing, Known, Octets, alphabet_of
 from .notes import TextNotes
+from .scores import NEWLINE, TextScores, Usual
 from .tally import Tally, frequencies_nats, in_bits, norm_of
 
 BAD_BYTES = range(0xDC80, 0xDD00)  # as Python's "surrogateescape" has them
@@ -45,6 +46,7 @@ class TextReader:
         self.alphabet, self.learning, self.skip_bad = alphabet, learning, skip_bad
         self.measuring, self.gradient_norm = False, math.nan  # whether to look at the gradient of the next target
         self.tally, self.position, self.rest = Tally(), 0, b""
+        self.scores = TextScores(text=alphabet.text)
         self.counts = np.zeros(alphabet.capacity, np.int64)
         self.trained = learner  # as it was given
         self._engine = engine
@@ -60,6 +62,10 @@ class TextReader:
         if reader.learning:
             reader.tally, reader.position = Tally(**notes.tally), notes.position
             reader.rest, reader.counts = bytes.fromhex(notes.rest), np.array(notes.counts, np.int64)
+            reader.scores = TextScores(**notes.scoring, text=reader.alphabet.text)
+        else:
+            reader.scores.usual = Usual(*notes.scoring.get("usual", ()))
+            reader.scores.usual.loosen()
         return reader
 
     def notes(self) -> TextNotes:
@@ -70,6 +76,7 @@ class TextReader:
             self.rest.hex(),
             self.counts.tolist(),
             self.tally.record() | {"experts": self._experts()},
+            scoring=self.scores.record(),
         )
 
     def _start(self, state: State) -> None:
@@ -139,6 +146,7 @@ class TextReader:
     def rewind(self) -> None:
         """Read another stream, from its beginning."""
         self.position, self.rest = 0, b""
+        self.scores.rewind()
 
     def finish(self) -> np.ndarray:
         """The stream has ended: take what waits."""
@@ -192,6 +200,8 @@ class TextReader:
         if not isinstance(self.alphabet, Growing):
             kind = "alphabet of this text" if self.learning else "alphabet that was learned"
             self._refuse(f"{chr(unit)!r} is not in the {kind}", len(chr(unit).encode()))
+            if unit == NEWLINE:
+                self.scores.end_line(self.position)
             return np.zeros(0)
         name = self.alphabet.name_bits() * NATS_PER_BIT
         losses, symbol = self._meet(unit) if self.learning else self._pass_by()
@@ -218,7 +228,10 @@ class TextReader:
     def _count(self, losses: np.ndarray, symbols: np.ndarray, units: np.ndarray) -> None:
         self.tally.losses.add(losses)
         self.counts += np.bincount(symbols, minlength=len(self.counts))
-        self.position += int(_utf8_lengths(units).sum()) if self.alphabet.text else len(units)
+        lengths = _utf8_lengths(units) if self.alphabet.text else np.ones(len(units), np.int64)
+        places = np.cumsum(np.concatenate([[self.position], lengths]))
+        self.scores.take(losses, units, places)
+        self.position = int(places[-1])
 
     def _refuse(self, message: str, length: int) -> None:
         """Skip so many bytes, if that was allowed."""
