@@ -33,10 +33,11 @@ from .past import (
 )
 from .voting import mixture, share_out, vote
 
-NEAR, NEAR_ALONE, FAR = 3, 10, 48  # rows that least squares look back: on all outputs, on an only one, on each by itself
+NEAR, NEAR_ALONE, FAR = 3, 10, 48  # rows back: of all outputs, of an only one, of each
 CROSS = 24  # rows on all outputs, where that is not too much
 FORGET_NEAR, FORGET_FAR, FORGET_CROSS, FORGET_STACK = 0.999, 0.9998, 0.9997, 0.9995
-MOST_COVARIANCE, STACK_COVARIANCE = 1e4, 0.1
+MOST_COVARIANCE = 1e4
+NEAR_COVARIANCE, FAR_COVARIANCE, STACK_COVARIANCE = 1.0, 0.02, 0.1  # at the start; many features must be small ones
 
 
 class Scratch(NamedTuple):

@@ -12,8 +12,10 @@ from ..streams.items import Chunk, Pairs, has_target, size
 from .forecasting import (
     CROSS,
     FAR,
+    FAR_COVARIANCE,
     NEAR,
     NEAR_ALONE,
+    NEAR_COVARIANCE,
     STACK_COVARIANCE,
     Scratch,
     begin_row,
@@ -146,7 +148,8 @@ class Sizes(NamedTuple):
     def begin(self, interval: float) -> Numbers:
         """Before the first row; nothing is expected yet, which is a forecast too."""
         m: Numbers = Numbers(*map(np.zeros, self.shapes()))
-        for p, start in ((m.near_p, 1.0), (m.cross_p, 1.0), (m.far_p, 1.0), (m.stack_p, STACK_COVARIANCE)):
+        starts = NEAR_COVARIANCE, FAR_COVARIANCE, FAR_COVARIANCE, STACK_COVARIANCE
+        for p, start in zip((m.near_p, m.far_p, m.cross_p, m.stack_p), starts, strict=True):
             p[...] = start * np.eye(p.shape[-1])
         m.shares[:], m.votes[:], m.variances[:] = -np.log(self.experts), -np.log(self.experts), 1
         m.levels[:] = 1 - interval

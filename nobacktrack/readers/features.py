@@ -52,16 +52,19 @@ class Scale:
         return [self.count, self.mean, self.squares]
 
 
-def calendar(name: Any, time: datetime.datetime) -> dict[str, Any]:
-    """A time as numbers and a word: the hands of clocks that go round in a day and in a year, once and twice, and the
-    day of the week.
+def calendar(name: Any, when: datetime.date) -> dict[str, Any]:
+    """A date as the day of the week and the hands of a clock that goes round in a year, once and twice; a time as the
+    day of the week and such a clock for the day.
     """
-    day = (time.hour + time.minute / 60 + time.second / 3600) / 24
-    year = (time.timetuple().tm_yday - 1 + day) / 365.25
-    found: dict[str, Any] = {f"{name}: weekday": WEEKDAYS[time.weekday()]}
-    for which, turn in (("day", day), ("half day", 2 * day), ("year", year), ("half year", 2 * year)):
-        found[f"{name}: {which}, sine"] = math.sin(2 * math.pi * turn)
-        found[f"{name}: {which}, cosine"] = math.cos(2 * math.pi * turn)
+    if isinstance(when, datetime.datetime):
+        round_of, turn = "day", (when.hour + when.minute / 60 + when.second / 3600) / 24
+    else:
+        round_of, turn = "year", (when.timetuple().tm_yday - 1) / 365.25
+    found: dict[str, Any] = {f"{name}: weekday": WEEKDAYS[when.weekday()]}
+    for times in (1, 2):
+        angle = 2 * math.pi * times * turn
+        found[f"{name}: {round_of} / {times}, sine"] = math.sin(angle)
+        found[f"{name}: {round_of} / {times}, cosine"] = math.cos(angle)
     return found
 
 
@@ -72,14 +75,8 @@ def without_times(row: Mapping[Any, Any]) -> Mapping[Any, Any]:
         return row
     found = {name: value for name, value in row.items() if name not in times}
     for name in times:
-        found |= calendar(name, _as_time(row[name]))
+        found |= calendar(name, row[name])
     return found
-
-
-def _as_time(value: datetime.date) -> datetime.datetime:
-    if isinstance(value, datetime.datetime):
-        return value
-    return datetime.datetime.combine(value, datetime.time())
 
 
 class Features:

@@ -107,14 +107,15 @@ def _constant(name: str) -> float | None:
     raise BadItem(f"{name} is not a finite number")
 
 
-def time_of(value: Any) -> datetime.datetime | None:
+def time_of(value: Any) -> datetime.date | None:
     """A date, or a date and a time, as ISO 8601 has them, None for anything else; slashes in the place of dashes will
     do.
     """
     if not isinstance(value, str) or not _DATE.match(value):
         return None
+    text = value.strip().replace("/", "-")
     try:
-        return datetime.datetime.fromisoformat(value.strip().replace("/", "-"))
+        return datetime.date.fromisoformat(text) if len(text) == 10 else datetime.datetime.fromisoformat(text)
     except ValueError:
         return None
 
