@@ -201,7 +201,7 @@ def hold_nothing(m: Any, j: int) -> None:
 
 @exact
 def take_target(m: Any, y: Any, learning: bool) -> None:
-    """The last target from now on is this one; it counts, if anything is to be learned. What is missing of it is NaN."""
+    """The last target from now on is this one, and counts if anything is learned; NaN is what is missing."""
     for j in range(y.size):
         if not np.isfinite(y[j]):
             hold_nothing(m, j)
