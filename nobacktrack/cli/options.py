@@ -135,7 +135,7 @@ Budget = Annotated[
     typer.Option(
         min=0.0,
         metavar="US",
-        help="What a character may cost, in microseconds on one core: the largest network that it buys.",
+        help="What a character or row may cost, in microseconds on one core: the largest network that it buys.",
         rich_help_panel=LEARNER,
     ),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import sys
 import time
@@ -17,10 +18,13 @@ from rich.console import Console
 from .checkpoints import Best, BestKeeper, Checkpointer, Stop, best_in
 from .progress import Monitor, RecordFile, TensorBoard
 
+WIDTH = 34  # of what stands before a number
 LABELS = {
     "bits": "bits per item",
     "recent_bits": "recent bits per item",
     "baseline_bits": "by frequencies alone",
+    "order2_bits": "by the last two characters",
+    "tree_bits": "by a context tree",
     "set_back": "set back to its anchor",
     "rmse": "rmse, in the target's unit",
     "recent_rmse": "recent rmse",
@@ -105,8 +109,8 @@ def run(reader: Any, stream: str, saving: Saving, reporting: Reporting, follows:
             _follow(reader, source, checkpointer, keeper, monitor, stop)
         checkpointer.save()
         keeper.look(last=True)
-        if not stop():  # after the checkpoint, so that a run that goes on writes the last line anew, as it is then
-            reader.scores.finish()
+        if not stop():  # after the checkpoint, which does not know of it
+            reader.tell_rest()
     summary = _summary(reader, time.monotonic() - began, begin, stop)
     if reporting.json:
         sys.stdout.write(json.dumps(summary | keeper.record()) + "\n")
@@ -245,14 +249,19 @@ def _say(summary: dict[str, Any], monitor: Monitor, learning: bool) -> None:
         if name == "experts":
             if value and monitor.unit == "rows":
                 console.print("recent rmse of each expert", highlight=False)
+            width = max(WIDTH, *(len(expert) + 4 for expert in value)) if value else 0
             for expert, bits in value.items():
-                console.print(f"{f'  {expert}':<27} {bits:.4f}", highlight=False, soft_wrap=True)
+                console.print(f"{f'  {expert}':<{width}}{bits:.4f}", highlight=False, soft_wrap=True)
+        elif name == "targets":
+            for target, error in value.items():
+                beside = f"{error['rmse'] or math.nan:.4f}, last value {error['last_rmse'] or math.nan:.4f}"
+                console.print(f"{f'rmse of {target}':<{WIDTH}}{beside}", highlight=False, soft_wrap=True)
         elif value is not None and value != 0 and name != "first_skipped":
             text = (
                 f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
             )
             label = LABELS.get(name, name).replace("_", " ").replace("item", monitor.unit[:-1])
-            console.print(f"{label:<27}{text}", highlight=False, soft_wrap=True)
+            console.print(f"{label:<{WIDTH}}{text}", highlight=False, soft_wrap=True)
 
 
 def _say_what_next(monitor: Monitor, reader: Any, source: Any, checkpoint: Path | None, place: int) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from ..readers.lines import MISSING, Columns
 from ..readers.names import Cell, estimator_of, update_of
-from ..readers.presets import BUDGET, PRESETS, Preset, choose_for_symbols
+from ..readers.presets import BUDGET, PRESETS, Preset, choose_for_rows, choose_for_symbols
 from . import options
 from .options import Form, Letters, Task
 from .run import Reporting, Saving, run
@@ -214,10 +214,10 @@ def _rows_reader(
     form: Form, task: Task, columns: Columns, parts: Parts, season: int, interval: float, skip_bad: bool
 ) -> Any:
     from ..readers.rows import RowsReader
-    from ..readers.table import COMMITTEE, DEFAULT, TableReader
+    from ..readers.table import DEFAULT, TableReader
+    from ..readers.table import Parts as Network
 
-    alone = parts.named or parts.preset == "paper"
-    default = DEFAULT if alone else COMMITTEE
+    default = DEFAULT if parts.named else Network.of(_rows_preset(parts, task))
     given = parts.cell, parts.units, parts.estimator, parts.update, parts.seed
     fields = zip(default._fields, given, strict=False)
     chosen = default._replace(**{name: value for name, value in fields if value is not None})
@@ -227,8 +227,24 @@ def _rows_reader(
     return RowsReader(table, form, columns, skip_bad=skip_bad)
 
 
+def _rows_preset(parts: Parts, task: Task) -> Preset:
+    """The one that was asked for, or what the budget suggests, in a line."""
+    if parts.preset is not None:
+        return PRESETS[parts.preset]
+    preset, why = choose_for_rows(parts.budget)
+    company = "forecasts" if task == Task.regression else "a quick network, and contexts of the labels before"
+    _tell(f"learner: a committee of {preset.network}, and {company} ({why})")
+    return preset
+
+
+def _tell(line: str) -> None:
+    Console(stderr=True).print(line, highlight=False, soft_wrap=True)
+
+
 def _text_reader(stream: str, letters: Letters, parts: Parts, skip_bad: bool) -> Any:
+    from ..committee import Committee
     from ..readers.alphabets import Growing, Octets, known_alphabet
+    from ..readers.company import ContextCompany
     from ..readers.text import TextReader
 
     pipe = stream == "-" or not Path(stream).is_file()
@@ -238,7 +254,9 @@ def _text_reader(stream: str, letters: Letters, parts: Parts, skip_bad: bool) ->
         raise ValueError("a pipe cannot be looked through first: --alphabet growing, or bytes")
     alphabet = {Letters.bytes: Octets, Letters.growing: Growing}.get(letters, lambda: known_alphabet(stream))()
     learner = _text_learner(alphabet.capacity, parts)
-    return TextReader(learner, learner.init(parts.seed), alphabet, engine=parts.engine, skip_bad=skip_bad)
+    company = None if isinstance(learner, Committee) else ContextCompany()
+    state = learner.init(parts.seed)
+    return TextReader(learner, state, alphabet, engine=parts.engine, skip_bad=skip_bad, company=company)
 
 
 def _text_learner(symbols: int, parts: Parts) -> Any:
@@ -249,7 +267,7 @@ def _text_learner(symbols: int, parts: Parts) -> Any:
     if parts.preset is not None:
         return PRESETS[parts.preset].learner(symbols)
     preset, why = choose_for_symbols(symbols, parts.budget)
-    Console(stderr=True).print(f"learner: {preset} ({why})", highlight=False, soft_wrap=True)
+    _tell(f"learner: {preset} ({why})")
     return preset.learner(symbols)
 
 

@@ -8,11 +8,10 @@ from .names import cell_of, estimator_of, update_of
 
 BUDGET = 50.0  # microseconds an item
 SMALL_ALPHABET = 16
-CONTEXTS = 5.0, 0.05  # microseconds a character of contexts and mixing, and more for each symbol of the alphabet
 
 
 class Preset(NamedTuple):
-    """A network, how it learns, and whether a committee is made of it; the longest context of its company."""
+    """A network, how it learns, and whether a committee is made of it; on symbols, the longest context in that."""
 
     cell: str
     units: int
@@ -30,8 +29,13 @@ class Preset(NamedTuple):
         return nbt.Committee((alone,), nbt.Contexts(depth=self.depth)) if self.committee else alone
 
     def __str__(self) -> str:
-        alone = f"{self.cell} of {self.units} units, {self.estimator}, {self.update}"
+        alone = self.network
         return f"a committee of {alone}, and contexts of up to {self.depth} symbols" if self.committee else alone
+
+    @property
+    def network(self) -> str:
+        """What it is made of."""
+        return f"{self.cell} of {self.units} units, {self.estimator}, {self.update}"
 
 
 PRESETS = {
@@ -39,6 +43,7 @@ PRESETS = {
     "text": Preset("lstm", 128, "bptt:15"),
     "large": Preset("lstm", 512, "bptt:15"),
     "symbols": Preset("lstm", 32, "block"),
+    "rows": Preset("lstm", 32, "block"),
     "paper": Preset("leaky", 20, "nobacktrack", committee=False),
 }
 
@@ -46,11 +51,11 @@ PRESETS = {
 # symbol more costs. From `python benchmarks/committee.py`.
 LADDER = (
     (0.0, 0.0, PRESETS["tiny"]),
-    (12.0, 0.03, Preset("lstm", 32, "bptt:15")),
-    (21.0, 0.06, Preset("lstm", 64, "bptt:15")),
-    (40.0, 0.12, PRESETS["text"]),
-    (110.0, 0.25, Preset("lstm", 256, "bptt:15")),
-    (320.0, 0.5, PRESETS["large"]),
+    (14.2, 0.04, Preset("lstm", 32, "bptt:15")),
+    (22.3, 0.05, Preset("lstm", 64, "bptt:15")),
+    (43.8, 0.08, PRESETS["text"]),
+    (102.0, 0.15, Preset("lstm", 256, "bptt:15")),
+    (354.0, 0.5, PRESETS["large"]),
 )
 
 
@@ -60,3 +65,8 @@ def choose_for_symbols(symbols: int, budget: float) -> tuple[Preset, str]:
         return PRESETS["symbols"], f"an alphabet of {symbols}, {budget:g} us a character"
     affordable = [preset for cost, more, preset in LADDER if cost + more * (symbols - 65) <= budget]
     return (affordable or [PRESETS["tiny"]])[-1], f"an alphabet of {symbols}, {budget:g} us a character"
+
+
+def choose_for_rows(budget: float) -> tuple[Preset, str]:
+    """The preset for rows and a budget in microseconds a row, of which reading it is the larger part."""
+    return PRESETS["rows" if budget >= BUDGET else "tiny"], f"rows, {budget:g} us each"

@@ -163,10 +163,16 @@ class RowsReader:
         losses = self.take(b"" if ended else b"\n")
         if not ended:  # its end may come yet, if the stream goes on
             self.line, self.position = self.line - 1, self.position - 1
-        if self.columns.ahead and self.on_prediction is not None and self.begun:
-            for later, expected in enumerate(self.table.expected()):  # of rows that have not come
-                self._report(expected, None, later)
         return losses
+
+    def tell_rest(self) -> None:
+        """What is written down only once a stream has ended, and anew where it goes on: what is expected of the rows
+        that have not come.
+        """
+        self.scores.finish()
+        if self.columns.ahead and self.on_prediction is not None and self.begun:
+            for later, expected in enumerate(self.table.expected()):
+                self._report(expected, None, later)
 
     def _row(self, line: bytes) -> float:
         self.table.on_prediction = None if self.on_prediction is None else self._report

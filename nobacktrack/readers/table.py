@@ -21,6 +21,7 @@ from ..protocol import State
 from .features import Classes, Features
 from .names import cell_of, estimator_of, update_of
 from .notes import TableNotes
+from .presets import PRESETS, Preset
 from .tally import Tally, frequencies_nats, norm_of, or_none
 from .targets import NumberTargets
 
@@ -42,9 +43,14 @@ class Parts(NamedTuple):
     ahead: int = 1
     interval: float = 0.0
 
+    @classmethod
+    def of(cls, preset: Preset) -> Parts:
+        """Those of a preset."""
+        return cls(preset.cell, preset.units, preset.estimator, preset.update, committee=preset.committee)
+
 
 DEFAULT = Parts()
-COMMITTEE = Parts("lstm", 32, "block", "kalman", committee=True)
+COMMITTEE = Parts.of(PRESETS["rows"])
 QUICK = Parts()  # the second network of a committee on labels: it sooner learns what a row says by itself
 BEFORE = "the target before"  # a column that a committee adds
 

@@ -16,6 +16,7 @@ from ..learner import Learner
 from ..protocol import NATS_PER_BIT, Params, State
 from ..streams.items import Series
 from .alphabets import NEVER_SEEN, Growing, Known, Octets, alphabet_of
+from .company import ContextCompany
 from .notes import TextNotes
 from .scores import NEWLINE, TextScores, Usual
 from .tally import Tally, frequencies_nats, in_bits, norm_of
@@ -42,7 +43,9 @@ class TextReader:
         engine: str = "auto",
         learning: bool = True,
         skip_bad: bool = False,
+        company: ContextCompany | None = None,
     ):
+        self.beside = company  # what is measured beside it, where it is
         self.alphabet, self.learning, self.skip_bad = alphabet, learning, skip_bad
         self.measuring, self.gradient_norm = False, math.nan  # whether to look at the gradient of the next target
         self.tally, self.position, self.rest = Tally(), 0, b""
@@ -101,11 +104,12 @@ class TextReader:
         return self.session.state()
 
     def score(self) -> dict[str, float | None]:
-        """Bits a character on the whole and of late, and of what knows frequencies alone."""
+        """Bits a character on the whole and of late, and of what knows frequencies alone, or a few contexts."""
         return {
             "bits": in_bits(self.tally.losses.mean),
             "recent_bits": in_bits(self.tally.losses.recent),
             "baseline_bits": in_bits(frequencies_nats(self.counts[self.counts > 0])),
+            **({} if self.beside is None else self.beside.score()),
         }
 
     def company(self) -> dict[str, Any]:
@@ -151,6 +155,12 @@ class TextReader:
     def finish(self) -> np.ndarray:
         """The stream has ended: take what waits."""
         return self.take(b"", last=True)
+
+    def tell_rest(self) -> None:
+        """What is written down only once a stream has ended, and anew where it goes on: the score of a last line that
+        has no end.
+        """
+        self.scores.finish()
 
     def _units(self, raw: bytes, last: bool) -> np.ndarray:
         """Bytes, or code points, a bad byte being one of BAD_BYTES; what may be the beginning of a character waits."""
@@ -227,6 +237,8 @@ class TextReader:
 
     def _count(self, losses: np.ndarray, symbols: np.ndarray, units: np.ndarray) -> None:
         self.tally.losses.add(losses)
+        if self.beside is not None:
+            self.beside.take(symbols, len(self.counts))
         self.counts += np.bincount(symbols, minlength=len(self.counts))
         lengths = _utf8_lengths(units) if self.alphabet.text else np.ones(len(units), np.int64)
         places = np.cumsum(np.concatenate([[self.position], lengths]))

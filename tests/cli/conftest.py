@@ -1,5 +1,6 @@
 """Commands as a user calls them, in this process: starting one of its own takes two seconds."""
 
+import json
 import os
 import sys
 from typing import Any, NamedTuple
@@ -17,6 +18,10 @@ class Outcome(NamedTuple):
     code: int
     out: str
     err: str
+
+    def json(self) -> dict[str, Any]:
+        """The summary that `--json` prints."""
+        return json.loads(self.out)
 
 
 @pytest.fixture

@@ -105,6 +105,7 @@ def told(reader, *pieces):
     for piece in pieces:
         reader.take(piece)
     reader.finish()
+    reader.tell_rest()
     return found
 
 
