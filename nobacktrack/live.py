@@ -20,7 +20,7 @@ from .engines import begin
 from .engines.session import replay
 from .errors import BadItem
 from .guards import expect_state
-from .protocol import State
+from .protocol import Outlook, State
 from .systems.spaces import Symbols
 from .verbs import AbstractLearner
 
@@ -71,7 +71,7 @@ class Live:
         return self._session.errors()
 
     @property
-    def outlook(self) -> Any:
+    def outlook(self) -> Outlook:
         """Of a committee on numbers: what is expected of the targets to come, the next one first, with the ends of the
         intervals (`nbt.Forecasts(ahead=, interval=)`).
         """

@@ -86,6 +86,16 @@ class Info(NamedTuple):
         return self.loss / NATS_PER_BIT
 
 
+class Outlook(NamedTuple):
+    """What a committee on numbers expects of the targets to come, the next one first: (targets, outputs); the ends of
+    the intervals, (targets, 2, outputs); and the last value that was known then. NaN where nothing was foreseen.
+    """
+
+    expected: np.ndarray
+    bounds: np.ndarray
+    last: np.ndarray
+
+
 @register
 class Point(NamedTuple):
     """Where a transition is taken: h' = f(params, h, x)."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..configuration import as_number, at_least, configuration, set_field, static
+from ..protocol import Outlook
 from ..registry import register
 from ..streams.items import Chunk, Pairs, has_target, size
 from .forecasting import (
@@ -24,7 +25,7 @@ from .forecasting import (
     mix_rows,
     prepare_rows,
 )
-from .past import AGE, Numbers
+from .past import AGE, NO_BASE, Numbers
 
 STREAM = Numbers._fields.index("issued_known") + 1  # how many arrays of `Numbers` the stream alone decides
 ISSUED = Numbers._fields.index("near_p")  # how many come before what is learned
@@ -59,6 +60,9 @@ class NumberPanelState(NamedTuple):
 
     words: np.ndarray
     sizes: np.ndarray
+
+
+Shapes = dict[str, tuple[int, ...]]
 
 
 class Sizes(NamedTuple):
@@ -99,55 +103,46 @@ class Sizes(NamedTuple):
         simple = ["last value", "mean so far", "least squares, last rows", "least squares, each output over many rows"]
         return [*simple, *cross, *season, *networks, "least squares on the others"]
 
-    def shapes(self) -> Any:
+    def shapes(self) -> Numbers:
         """Of all that a panel knows."""
-        d, i, n, others, slots = self.outputs, self.inputs, self.experts, self.experts - 1, self.ahead
-        of: Any = Numbers
-        return of(
-            counts=(4,),
-            targets=(d,),
-            last=(d,),
-            mean=(d,),
-            squares=(d,),
-            steps=(d,),
-            strides=(d,),
-            strided=(d,),
-            x=(i,),
-            x_mean=(i,),
-            x_squares=(i,),
-            differences=(FAR, d),
-            gaps=(d,),
-            season=(self.season, d),
-            issued_x=(slots, i),
-            issued_base=(slots, d),
-            issued_size=(slots, d),
-            issued_known=(slots, d),
-            issued_near=(slots, self.near),
-            issued_far=(slots, d, self.far),
-            issued_cross=(slots, self.cross),
-            issued_stack=(slots, d, others),
-            issued_expected=(slots, n, d),
-            issued_mixed=(slots, d),
-            issued_bounds=(slots, 2, d),
-            near_p=(self.near, self.near),
-            near_w=(d, self.near),
-            far_p=(d, self.far, self.far),
-            far_w=(d, self.far),
-            cross_p=(self.cross, self.cross),
-            cross_w=(d, self.cross),
-            stack_p=(d, others, others),
-            stack_w=(d, others),
-            shares=(n, d),
-            variances=(n, d),
-            votes=(n, d),
-            errors=(n, d),
-            levels=(d,),
-            coverage=(2, d),
-        )
+        return Numbers(**self._of_the_stream(), **self._of_forecasts(), **self._of_what_is_learned())  # pyright: ignore[reportArgumentType]
+
+    def _of_the_stream(self) -> Shapes:
+        d, i = (self.outputs,), (self.inputs,)
+        each = dict.fromkeys(("targets", "last", "mean", "squares", "steps", "strides", "strided", "gaps"), d)
+        inputs = dict.fromkeys(("x", "x_mean", "x_squares"), i)
+        return {**each, **inputs, "counts": (4,), "differences": (FAR, *d), "season": (self.season, *d)}
+
+    def _of_forecasts(self) -> Shapes:
+        d, n = self.outputs, self.experts
+        issued = {
+            **dict.fromkeys(("base", "size", "known", "mixed"), (d,)),
+            "x": (self.inputs,),
+            "near": (self.near,),
+            "far": (d, self.far),
+            "cross": (self.cross,),
+            "stack": (d, n - 1),
+            "expected": (n, d),
+            "bounds": (2, d),
+        }
+        return {f"issued_{name}": (self.ahead, *shape) for name, shape in issued.items()}
+
+    def _of_what_is_learned(self) -> Shapes:
+        d, n = self.outputs, self.experts
+        squares = {"near": self.near, "cross": self.cross}
+        each = {"far": self.far, "stack": n - 1}
+        return {
+            **{f"{name}_p": (size, size) for name, size in squares.items()},
+            **{f"{name}_p": (d, size, size) for name, size in each.items()},
+            **{f"{name}_w": (d, size) for name, size in (squares | each).items()},
+            **dict.fromkeys(("shares", "variances", "votes", "errors"), (n, d)),
+            "levels": (d,),
+            "coverage": (2, d),
+        }
 
     def begin(self, interval: float) -> Numbers:
         """Before the first row; nothing is expected yet, which is a forecast too."""
-        m: Numbers = Numbers(*map(np.zeros, self.shapes()))
+        m = Numbers(*map(np.zeros, self.shapes()))
         starts = NEAR_COVARIANCE, FAR_COVARIANCE, FAR_COVARIANCE, STACK_COVARIANCE
         for p, start in zip((m.near_p, m.far_p, m.cross_p, m.stack_p), starts, strict=True):
             p[...] = start * np.eye(p.shape[-1])
@@ -193,16 +188,6 @@ def with_inputs(state: NumberPanelState, inputs: int) -> NumberPanelState:
     return pack(larger, fresh)
 
 
-class Outlook(NamedTuple):
-    """What is expected of the targets to come, the next one first: (targets, outputs); the ends of the intervals,
-    (targets, 2, outputs); and the last value that was known then. NaN for those of which nothing was foreseen.
-    """
-
-    expected: np.ndarray
-    bounds: np.ndarray
-    last: np.ndarray
-
-
 class NumberPanel:
     """Forecasts and mixer at work."""
 
@@ -242,13 +227,12 @@ class NumberPanel:
 
     def outlook(self) -> Outlook:
         """What is expected of the next `ahead` targets."""
-        slots, age = self._slots(), int(self._numbers.counts[AGE])
-        unforeseen = np.arange(len(slots)) < len(slots) - 1 - age
-        issued = self._numbers.issued_mixed, self._numbers.issued_bounds, self._numbers.issued_base
-        found = Outlook(*(array[slots] for array in issued))
-        for array in found:
-            array[unforeseen] = np.nan
-        return found
+        numbers, slots = self._numbers, self._slots()
+        too_late = np.arange(len(slots)) < len(slots) - 1 - numbers.counts[AGE]
+        blind = (numbers.issued_known[slots] == NO_BASE) | too_late[:, None]
+        expected, bounds, last = numbers.issued_mixed[slots], numbers.issued_bounds[slots], numbers.issued_base[slots]
+        expected[blind], last[blind], bounds.swapaxes(1, 2)[blind] = np.nan, np.nan, np.nan
+        return Outlook(expected, bounds, last)
 
     def _slots(self) -> np.ndarray:
         """Where the forecasts of the targets to come are, the next one first."""
@@ -318,7 +302,7 @@ class NumberPanel:
 
     def predict(self, y_hats: None = None) -> np.ndarray:
         """The last forecast that was issued."""
-        return self.outlook().expected[-1]
+        return self._numbers.issued_mixed[self._slots()[-1]].copy()
 
     def predict_after(self, x: Any, y_hats: np.ndarray) -> np.ndarray:
         """The same, after an input that is not taken yet; `y_hats` of the networks, (networks, outputs)."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..engines.session import Session
-from ..protocol import Params, State
+from ..protocol import Outlook, Params, State
 from ..streams.items import Chunk, Pairs, has_target, part, size
 from ..verbs import AbstractLearner
 from .anchors import FRESH, PERIOD, Anchored
@@ -38,7 +38,7 @@ class CommitteeSession(Session):
 
     def become(self, state: State) -> None:
         self._members = self.learner.members(state, self._engine)
-        self._panel = self.learner.panel(state)
+        self._panel: Any = self.learner.panel(state)
         self._key, self._lost = state.key, np.array(state.influence.lost)
         self._costs = np.zeros(len(self._panel.shares))  # of each expert since the state that it became, in nats
         self._dtype = np.dtype(state.h[0].dtype)
@@ -131,9 +131,9 @@ class CommitteeSession(Session):
     def _take(self, piece: Chunk, y_hats: np.ndarray | None = None) -> np.ndarray:
         shape = 2 * len(self._members), size(piece), self.learner.system.target_space.size
         networks = np.zeros(shape, self._dtype)
-        inside = self._panel.inside(piece)
+        now, late = self._panel.inside(piece)
         for k, member in enumerate(self._members):
-            member.take(*inside, networks[2 * k : 2 * k + 2])
+            member.take(now, late, networks[2 * k : 2 * k + 2])
         losses, costs, expected = self._panel.take(piece, networks)
         if y_hats is not None:
             y_hats[:] = expected
@@ -165,7 +165,7 @@ class CommitteeSession(Session):
     def predict(self) -> np.ndarray:
         return self._panel.predict(self._asked())
 
-    def outlook(self) -> Any:
+    def outlook(self) -> Outlook:
         return self._panel.outlook() if self._panel.foresees else super().outlook()
 
     def coverage(self) -> float:

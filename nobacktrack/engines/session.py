@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import Divergence
 from ..guards import diverged
-from ..protocol import Params, State, Tree
+from ..protocol import Outlook, Params, State, Tree
 from ..streams.items import Chunk, has_target, part, size
 from ..verbs import AbstractLearner
 
@@ -98,7 +98,7 @@ class Session(ABC):
         """The root of the recent mean square error of each expert of a committee on numbers."""
         return {}
 
-    def outlook(self) -> Any:
+    def outlook(self) -> Outlook:
         """What a committee on numbers expects of the targets to come."""
         raise ValueError(f"{self.learner} has no outlook: a committee on numbers has, nbt.Committee")
 

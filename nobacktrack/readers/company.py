@@ -29,5 +29,4 @@ class ContextCompany:
     def score(self) -> dict[str, float | None]:
         """Bits a symbol."""
         means = self._nats / self._targets if self._targets else np.full(len(COMPANY), np.nan)
-        bits = dict(zip(COMPANY, map(in_bits, means.tolist()), strict=True))
-        return {key: bits[name] for name, key in self.names.items()}
+        return {key: in_bits(float(means[COMPANY.index(name)])) for name, key in self.names.items()}

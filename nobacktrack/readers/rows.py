@@ -199,8 +199,8 @@ class RowsReader:
         assert self.on_prediction is not None
         record: dict[str, Any] = {"row": self.line + 1 + later}
         if self.table.task == "classification":
-            shares = expected.value or {}
-            likeliest = max(shares, key=shares.get, default=None)  # none, before the first label
+            shares: dict[Any, float] = expected.value or {}
+            likeliest = max(shares, key=shares.__getitem__, default=None)  # none, before the first label
             record |= {"target": target, "prediction": likeliest}
             record |= {"probability": shares.get(likeliest), "probabilities": shares}
         elif self.table.targets.single:

@@ -1,11 +1,8 @@
 """`train`, `resume` and `evaluate`: learn, stop, go on, and say clearly what is wrong."""
 
-import csv
-import datetime
 import json
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 import nobacktrack as nbt
@@ -320,19 +317,6 @@ def test_the_paper_and_presets_by_name(call, text):
     assert "not --preset tiny" in call("train", text, "--paper", "--preset", "tiny", ok=False).err
 
 
-def test_rows_get_a_committee_beside_the_last_value(call, tmp_path):
-    rows, saved = tmp_path / "rows.csv", tmp_path / "r.nbt"
-    rows.write_text("v\n" + "".join(f"{100 + 10 * np.sin(i / 3):.4f}\n" for i in range(600)))
-    run = call("train", rows, "--target", "v", "--inputs", "v", "--ahead", "1", "--checkpoint", saved, "--json")
-    found = json.loads(run.out)
-    assert found["recent_rmse"] < 0.5 * found["last_rmse"]
-    assert found["experts"]["last value"] > found["experts"]["least squares on the others"]
-    known = json.loads(call("evaluate", saved, rows, "--json").out)
-    assert known["rmse"] < 0.5 * known["last_rmse"]
-    shown = call("info", saved).out
-    assert "Committee" in shown
-
-
 def test_an_alarm_is_raised_once_and_taken_back_once():
     alarm = Alarm()
     losses = [1.0] * 5 + [2.0] * 5 + [1.0] * 5
@@ -342,89 +326,7 @@ def test_an_alarm_is_raised_once_and_taken_back_once():
     assert Alarm().look(5.0, 100) is None
 
 
-def hours(path, count=400, gaps=()):
-    """Two columns over hours, and the time of each row; cells of `gaps` are empty."""
-    start, random = datetime.datetime(2024, 1, 1), np.random.default_rng(0)
-    rows = ["time,load,heat"]
-    for t in range(count):
-        load, heat = 100 + 20 * np.sin(2 * np.pi * t / 24) + random.normal(), -5 * np.cos(2 * np.pi * t / 24)
-        cells = ["" if t in gaps else f"{value:.4f}" for value in (load, heat)]
-        rows.append(",".join([str(start + t * datetime.timedelta(hours=1)), *cells]))
-    path.write_text("\n".join(rows) + "\n")
-    return path
-
-
-def test_several_columns_some_rows_ahead_with_intervals(call, tmp_path):
-    rows, out = hours(tmp_path / "h.csv", gaps=(100, 101, 250)), tmp_path / "out.csv"
-    options = "--target", "load,heat", "--ahead", "6", "--season", "24", "--interval", "0.9"
-    summary = call("train", rows, *options, "--predictions", out, "--json").json()
-    assert summary["relative_rmse"] < 0.5 * summary["last_relative_rmse"]
-    assert summary["coverage"] > 0.85
-    assert set(summary["targets"]) == {"load", "heat"}
-    assert summary["targets"]["load"]["rmse"] < summary["targets"]["load"]["last_rmse"]
-    records = list(csv.DictReader(out.read_text().splitlines()))
-    assert [int(record["row"]) for record in records] == [*range(2, 402), *range(402, 408)]
-    assert all(record["load predicted"] == "" for record in records[:6])  # nothing was foreseen
-    assert all(float(record["load low"]) < float(record["load high"]) for record in records[50:])
-    assert [record["load"] for record in records[-6:]] == [""] * 6
-    assert records[100]["load"] == ""
-    plain = call("train", rows, *options)
-    assert "rmse of load" in plain.err
-    assert "share inside the intervals" in plain.err
-
-
-def test_a_run_that_goes_on_predicts_rows_to_come_anew(call, tmp_path):
-    rows, whole, parts, saved = (tmp_path / name for name in ("h.csv", "whole.csv", "parts.csv", "h.nbt"))
-    hours(rows)
-    lines = rows.read_text().splitlines(keepends=True)
-    options = "--target", "load", "--ahead", "3", "--predictions"
-    call("train", rows, *options, whole)
-    rows.write_text("".join(lines[:200]))
-    call("train", rows, *options, parts, "--checkpoint", saved)
-    assert len(parts.read_text().splitlines()) == 1 + 199 + 3
-    rows.write_text("".join(lines))
-    call("resume", saved, "--predictions", parts)
-    assert parts.read_text() == whole.read_text()
-
-
-def test_times_are_known_and_may_be_words(call, tmp_path):
-    """The hour of the row says its load: there is nothing else to know it by."""
-    rows = tmp_path / "t.csv"
-    random = np.random.default_rng(0)
-    later = np.cumsum(random.integers(1, 40, 600)).tolist()
-    when = [datetime.datetime(2024, 1, 1) + datetime.timedelta(hours=hours) for hours in later]
-    rows.write_text("when,y\n" + "".join(f"{t.isoformat()},{10 * np.sin(2 * np.pi * t.hour / 24):.3f}\n" for t in when))
-    summary = call("train", rows, "--target", "y", "--json").json()
-    assert summary["rmse"] < 0.3 * summary["baseline_rmse"]
-    rows.write_text("when,y\n2024-01-01,1\n2024-01-02,2\nyesterday,3\n")
-    run = call("train", rows, "--target", "y", ok=False)
-    assert "row 4: column 'when': 'yesterday' among times" in run.err
-    assert call("train", rows, "--target", "y", "--words", "when", "--json").json()["rows"] == 3
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--ahead", "3", "--cell", "lstm"), "ahead: of numbers, by a committee"),
-        (("--interval", "0.9", "--task", "classification"), "interval: of numbers, by a committee"),
-        (("--interval", "1.5"), "interval: a share of targets below 1"),
-        (("--inputs", "load"), "'load' is a target too: it would be read before it is predicted; --ahead 1"),
-    ],
-)
-def test_what_only_a_committee_on_numbers_can_do(call, tmp_path, options, message):
-    run = call("train", hours(tmp_path / "h.csv", 5), "--target", "load", *options, ok=False)
-    assert message in run.err
-    assert run.code == 2
-
-
 def test_a_network_alone_is_measured_beside_contexts(call, text):
     summary = call("train", text, "--cell", "leaky", "--units", "4", "--json").json()
     assert 0 < summary["tree_bits"] < summary["baseline_bits"]
     assert summary["order2_bits"] < summary["baseline_bits"]
-
-
-def test_rows_say_what_learns_them_and_take_presets(call, tmp_path):
-    rows = hours(tmp_path / "h.csv", 30)
-    assert "learner: a committee of lstm of 32 units" in call("train", rows, "--target", "load").err
-    assert "leaky of 20 units" in call("train", rows, "--target", "load", "--budget", "10").err
-    assert "LSTM(units=512" in call("train", rows, "--target", "load", "--preset", "large", "--json").json()["learner"]

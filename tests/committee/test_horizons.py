@@ -96,7 +96,9 @@ def test_the_outlook_is_what_was_issued():
     for one, target in zip(x, y, strict=True):
         live.advance(one)
         made.append(live.predict())
-        np.testing.assert_array_equal(live.outlook.expected[-len(made) :], made[-4:])
+        known = made[1:][-4:]  # what was issued before anything had come says nothing
+        if known:
+            np.testing.assert_array_equal(live.outlook.expected[-len(known) :], known)
         live.observe(target)
     live.reset()
     assert np.isnan(live.outlook.expected[:3]).all()

@@ -67,7 +67,9 @@ def test_least_squares_are_least():
         panel.advance(one)
         panel.issue(np.zeros((2, 1)))
         features.append(panel._numbers.issued_near[0].copy())
-        aims.append(panel.observe(target)[2][0])
+        _, _, aim = panel.observe(target)
+        assert aim is not None
+        aims.append(aim[0])
     z, aim = np.array(features[2:]), np.array(aims[2:])  # of the first two the usual difference is not known
     count = len(aim)
     weights = FORGET_NEAR ** np.arange(count)[::-1]

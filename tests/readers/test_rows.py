@@ -330,4 +330,7 @@ def test_one_step_ahead_is_learned():
         reader = RowsReader(TableReader("regression", Parts(units=10)), "csv", Columns(("v",), ("v",), (), True))
         reader.take(raw)
     score = reader.score()
-    assert score["rmse"] < 0.7 * score["baseline_rmse"]
+    rmse, baseline = score["rmse"], score["baseline_rmse"]
+    assert rmse is not None
+    assert baseline is not None
+    assert rmse < 0.7 * baseline

@@ -157,7 +157,7 @@ def test_another_stream_has_lines_of_its_own():
 
 def test_rows_have_numbers_bits_and_no_score_without_a_target():
     records = []
-    reader = RowsReader(TableReader("regression", Parts(units=3)), "csv", Columns("y"), skip_bad=True)
+    reader = RowsReader(TableReader("regression", Parts(units=3)), "csv", Columns(("y",)), skip_bad=True)
     reader.scores.write = records.append
     losses = reader.take(b"x,y\n1,2\n\n2,NaN\nbad\n3,4\n")
     assert [record["row"] for record in records] == [2, 4, 6]
