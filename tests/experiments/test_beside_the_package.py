@@ -14,6 +14,7 @@ from experiments import (
     continuous,
     divergence,
     drift,
+    forecasts,
     fuzz,
     hidden_markov,
     kalman,
@@ -21,6 +22,7 @@ from experiments import (
     rescaling,
     river_streams,
     series,
+    share,
     sizes,
     trials,
     univariate,
@@ -200,6 +202,38 @@ def test_series_are_predicted_before_they_are_learned_from(capsys, monkeypatch):
     line = univariate.Series([{}] * 200, [2.0 * t for t in range(200)])
     assert univariate.score(line, univariate.Before(1)).error == pytest.approx(2)
     assert univariate.score(line, univariate.LeastSquares()).error < 1e-3
+
+
+@pytest.mark.parametrize("ahead", [1, 30])
+def test_forecasts_are_of_their_rows(ahead, monkeypatch):
+    """The last row and the last day are those that were known when a row was predicted."""
+    monkeypatch.setattr(forecasts, "BEGIN", 80)
+    y = np.cumsum(np.random.default_rng(0).normal(size=(130, 2)), axis=0)
+    found = forecasts.run(y, 0, nbt.Forecasts(ahead=ahead, interval=0.9))
+    day = 24 if ahead == 1 else 48
+    for name, back in ("the last row", ahead), ("last value", ahead), ("the last day", day):
+        assert found.errors[name] == pytest.approx(((y[80:] - y[80 - back : -back]) ** 2).mean())
+    assert 0.5 < found.coverage <= 1
+    assert found.width > 0
+    titles = forecasts.table("a.csv", [found], nbt.Forecasts(ahead=ahead, interval=0.9))
+    assert f"{ahead} ahead" in str(titles.title)
+
+
+def test_the_best_sequence_of_experts_is_found(tmp_path, monkeypatch, capsys):
+    random = np.random.default_rng(0)
+    costs = random.exponential(size=(9, 3))
+    sequences = np.stack(np.meshgrid(*[range(3)] * 9, indexing="ij"), axis=-1).reshape(-1, 9)
+    changes = (np.diff(sequences, axis=1) != 0).sum(axis=1)
+    for most in range(4):
+        every = costs[np.arange(9), sequences[changes <= most]].sum(axis=1)
+        found = share.best_sequence(costs, most)
+        assert (np.diff(found) != 0).sum() <= most
+        assert costs[np.arange(9), found].sum() == pytest.approx(every.min())
+    monkeypatch.setattr("sys.argv", ["share", "--rows", "60", "--out", str(tmp_path / "s.png")])
+    share.main()
+    found = dict(line.split(":") for line in capsys.readouterr().out.splitlines())
+    assert float(found["mixture"].split()[0]) < float(found["bound"].split()[0])
+    assert (tmp_path / "s.png").stat().st_size > 1000
 
 
 def test_mutations_are_counted(capsys, monkeypatch):
