@@ -50,14 +50,14 @@ class Scratch(NamedTuple):
 
 @exact
 def set_features(m: Any, z: Any, rows: int) -> None:
-    """1, the level and the differences of all outputs over some rows, and the input."""
+    """1, the level and the differences of all outputs over some rows, and the input, where there is room for it."""
     outputs = m.last.size
     z[0] = 1.0
     for j in range(outputs):
         z[1 + j] = level(m, j)
         for back in range(rows):
             z[1 + outputs * (1 + back) + j] = late(m, back + 1, j)
-    for i in range(m.x.size):
+    for i in range(z.size - 1 - outputs * (1 + rows)):
         z[1 + outputs * (1 + rows) + i] = m.x[i]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,7 +90,7 @@ class Sizes(NamedTuple):
 
     @property
     def cross(self) -> int:
-        features = 1 + self.outputs * (1 + CROSS) + self.inputs
+        features = 1 + self.outputs * (1 + CROSS)
         return features if self.outputs > 1 and features <= MOST_FEATURES else 0
 
     @property
@@ -181,9 +182,7 @@ def with_inputs(state: NumberPanelState, inputs: int) -> NumberPanelState:
     sizes, known = unpack(state)
     larger = sizes._replace(inputs=inputs)
     fresh = larger.begin(0.0)
-    for name, new, old in zip(Numbers._fields, fresh, known, strict=True):
-        if "cross" in name and larger.cross == 0:
-            continue
+    for new, old in zip(fresh, known, strict=True):
         new[tuple(slice(length) for length in old.shape)] = old
     return pack(larger, fresh)
 
@@ -223,7 +222,7 @@ class NumberPanel:
     def coverage(self) -> float:
         """The share of targets that were inside their intervals, NaN where there was none."""
         asked, inside = self._numbers.coverage.sum(axis=1)
-        return inside / asked if asked else np.nan
+        return float(inside / asked) if asked else math.nan
 
     def outlook(self) -> Outlook:
         """What is expected of the next `ahead` targets."""

@@ -54,7 +54,9 @@ def share_out(m: Any, s: Any, f: Any, j: int, y: Any, learning: bool) -> Any:
 
 @exact
 def vote(m: Any, f: Any, j: int, y: Any) -> None:
-    """Fixed share over squares of errors, for one output, in units of the best running mean of them."""
+    """Fixed share over squares of errors, for one output, in units of the best running mean of them. Errors of
+    forecasts of `ahead` targets are of `ahead` rows each, and say the less.
+    """
     experts, usual, peak, whole = m.votes.shape[0], np.inf, -np.inf, 0.0
     handed = 1 / (m.strided[j] + 3)
     for i in range(experts):
@@ -63,7 +65,7 @@ def vote(m: Any, f: Any, j: int, y: Any) -> None:
     for i in range(experts):
         square = bounded(y - f.expected[i, j], m.strides[j], m.strided[j]) ** 2
         if f.known[j] == KNOWN:
-            m.votes[i, j] -= VOTE * min(square / usual / 2, MOST_LOSS)
+            m.votes[i, j] -= VOTE / m.issued_base.shape[0] * min(square / usual / 2, MOST_LOSS)
         peak = max(peak, m.votes[i, j])
         m.errors[i, j] += max(1 / (m.strided[j] + 1), 1 / MEMORY) * (square - m.errors[i, j])
     for i in range(experts):

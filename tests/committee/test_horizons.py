@@ -10,6 +10,7 @@ import pytest
 import nobacktrack as nbt
 from nobacktrack import checks
 from nobacktrack.committee.intervals import student_below
+from nobacktrack.growth import enlarge
 
 
 def committee(inputs=1, outputs=1, **forecasts):
@@ -163,3 +164,13 @@ def test_intervals_hold_their_share(share, ahead):
 @pytest.mark.parametrize(("t", "p"), [(0.0, 0.5), (2.7764451, 0.975), (-4.6040949, 0.005), (-1e9, 0.0)])
 def test_students_distribution(t, p):
     assert student_below.py_func(t) == pytest.approx(p, abs=1e-7)
+
+
+def test_many_outputs_grow_with_their_inputs():
+    """Least squares on all outputs are as many before as after."""
+    learner, (x, y) = committee(outputs=8), stream(60, 8)
+    state, _ = learner.run(learner.init(0), (x, y))
+    larger, grown = enlarge(learner, state, inputs=64)
+    assert larger.experts == learner.experts
+    live, wide = nbt.Live(learner, state), nbt.Live(larger, grown)
+    np.testing.assert_allclose(wide.predict(np.eye(64)[0]), live.predict(np.ones(1)), rtol=1e-6)
