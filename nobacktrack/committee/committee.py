@@ -92,7 +92,7 @@ class Committee(AbstractLearner):
         networks = [str(type(learner.system).__name__) for learner in self.learners]
         numbered = [name if networks.count(name) == 1 else f"{name} {i + 1}" for i, name in enumerate(networks)]
         members = [each for name in numbered for each in (name, f"anchor of {name}")]
-        return self._sizes.names(members) if self.numeric else SymbolPanel.names(members)
+        return self._sizes.names(members) if self.numeric else SymbolPanel.names(members, self._columns)
 
     @property
     def numeric(self) -> bool:
@@ -103,6 +103,12 @@ class Committee(AbstractLearner):
     def _sizes(self) -> Sizes:
         inputs, outputs, company = self.system.input_space.size, self.system.target_space.size, self.company
         return Sizes(inputs, outputs, 2 * len(self.learners), company.season, company.ahead)
+
+    @property
+    def _columns(self) -> int | None:
+        """Of inputs that are rows of numbers, how many each has."""
+        space = self.system.input_space
+        return space.size if isinstance(space, Vectors) else None
 
     @property
     def copies(self) -> int:
@@ -122,7 +128,7 @@ class Committee(AbstractLearner):
         panel = (
             begin_numbers(self._sizes, self.company.interval)
             if self.numeric
-            else begin_symbols(self.company, self.system.target_space.size, 2 * len(states))
+            else begin_symbols(self.company, self.system.target_space.size, 2 * len(states), self._columns)
         )
         records = tuple(AnchorRecord.first() for _ in states)
         memory = CommitteeMemory((), records, lost, panel)
@@ -167,7 +173,7 @@ class Committee(AbstractLearner):
         """What a panel for fewer symbols or inputs knows, for all of now."""
         if self.numeric:
             return with_inputs(panel, self.system.input_space.size)
-        return grown(panel, self.system.target_space.size)
+        return grown(panel, self.system.target_space.size, self._columns)
 
     # --- the verbs --------------------------------------------------------------------------------------------------
 

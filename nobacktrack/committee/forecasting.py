@@ -31,13 +31,13 @@ from .past import (
     take_input,
     take_target,
 )
+from .squares import gain, learn, product, set_pairs
 from .voting import mixture, share_out, vote
 
 NEAR, NEAR_ALONE, FAR = 3, 10, 48  # rows back: of all outputs, of an only one, of each
 CROSS = 24  # rows on all outputs, where that is not too much
-FORGET_NEAR, FORGET_FAR, FORGET_CROSS, FORGET_STACK = 0.999, 0.9998, 0.9997, 0.9995
-MOST_COVARIANCE = 1e4
-NEAR_COVARIANCE, FAR_COVARIANCE, STACK_COVARIANCE = 1.0, 0.02, 0.1  # at the start; many features must be small ones
+FORGET_NEAR, FORGET_FAR, FORGET_CROSS, FORGET_PAIRS, FORGET_STACK = 0.999, 0.9998, 0.9997, 0.9998, 0.9995
+NEAR_COVARIANCE, FAR_COVARIANCE, PAIRS_COVARIANCE, STACK_COVARIANCE = 1.0, 0.02, 0.1, 0.1  # many features start small
 
 
 class Scratch(NamedTuple):
@@ -72,37 +72,13 @@ def set_far_features(m: Any, z: Any, j: int) -> None:
 
 
 @exact
-def product(w: Any, z: Any) -> Any:
-    total = 0.0
-    for i in range(z.size):
-        total += w[i] * z[i]
-    return total
-
-
-@exact
-def gain(p: Any, z: Any, pz: Any, forget: Any) -> Any:
-    """P z in `pz`, and P <- (P - P z z^T P / (forget + z^T P z)) / forget: what P z is to be divided by. P does not
-    grow beyond bounds in directions that do not come.
-    """
-    whole, largest, count = forget, 0.0, z.size
-    for i in range(count):
-        total = 0.0
-        for k in range(count):
-            total += p[i, k] * z[k]
-        pz[i] = total
-        whole += total * z[i]
-        largest = max(largest, p[i, i])
-    kept = 1 / forget if largest < MOST_COVARIANCE else 1.0
-    for i in range(count):
-        for k in range(count):
-            p[i, k] = (p[i, k] - pz[i] * pz[k] / whole) * kept
-    return whole
-
-
-@exact
-def learn(w: Any, pz: Any, whole: Any, error: Any) -> None:
-    for i in range(w.size):
-        w[i] += pz[i] * error / whole
+def set_pair_features(m: Any, z: Any) -> None:
+    """1, the level of all outputs, and the inputs with their products, those of the first inputs first."""
+    outputs = m.last.size
+    z[0] = 1.0
+    for j in range(outputs):
+        z[1 + j] = level(m, j)
+    set_pairs(m.x, z[1 + outputs :])
 
 
 @exact
@@ -111,6 +87,7 @@ def issue(m: Any, s: Any, y_hats: Any) -> None:
     hold_start(m)
     f = forecast_at(m, 0)
     set_features(m, f.near, NEAR_ALONE if m.last.size == 1 else NEAR)
+    set_pair_features(m, f.pairs)
     if f.cross.size:
         set_features(m, f.cross, CROSS)
     for j in range(m.last.size):
@@ -128,7 +105,8 @@ def set_expected(m: Any, f: Any, j: int, y_hats: Any) -> None:
     f.expected[0, j], f.expected[1, j] = last, m.mean[j]
     f.expected[2, j] = last + size * product(m.near_w[j], f.near)
     f.expected[3, j] = last + size * product(m.far_w[j], f.far[j])
-    at = 4
+    f.expected[4, j] = last + size * clipped(product(m.pairs_w[j], f.pairs))
+    at = 5
     if f.cross.size:
         f.expected[at, j] = last + size * product(m.cross_w[j], f.cross)
         at += 1
@@ -189,6 +167,7 @@ def learn_squares(m: Any, s: Any, f: Any, y: Any) -> None:
     if known == 0:
         return
     learn_together(m.near_p, m.near_w, f.near, s.pz, f, y, FORGET_NEAR)
+    learn_together(m.pairs_p, m.pairs_w, f.pairs, s.pz, f, y, FORGET_PAIRS)
     if f.cross.size:
         learn_together(m.cross_p, m.cross_w, f.cross, s.pz, f, y, FORGET_CROSS)
     others = f.expected.shape[0] - 1

@@ -15,7 +15,7 @@ from .nodes import SOURCES, next_choice, whole_range
 LONG_MATCH = 16
 LENGTHS = 4  # of matches that have weights of their own: none, up to 15, up to 31, longer
 RATE, LEAST_RATE, SLOWING = 0.02, 0.002, 0.0005
-FIRST_WEIGHT, BIAS = 0.15, 0.3
+FIRST_WEIGHTS, BIAS = (0.15, 0.15), 0.3
 LEAST = 1e-9  # of a probability: what an expert calls impossible costs so much
 
 
@@ -31,10 +31,11 @@ class MixerState(NamedTuple):
     targets: np.ndarray
 
 
-def mixer_state(symbols: int, inputs: int, networks: int) -> MixerState:
-    """Before the first target: `networks` add an input each to those of the contexts, and there is a bias."""
-    first = np.full(inputs + networks + 1, FIRST_WEIGHT, np.float32)
-    first[-1] = 0
+def mixer_state(symbols: int, inputs: int, networks: int, weights: tuple[float, float] = FIRST_WEIGHTS) -> MixerState:
+    """Before the first target: `networks` add an input each to those of the contexts, and there is a bias. `weights`:
+    the first ones, of contexts and of networks.
+    """
+    first = np.repeat(np.array([*weights, 0], np.float32), [inputs, networks, 1])
     shares = np.full(1 + networks + len(COMPANY), -np.log(1 + networks + len(COMPANY)), np.float32)
     return MixerState(np.tile(first, (LENGTHS, 1)), np.tile(first, (symbols, 1)), shares, np.zeros(2, np.uint32))
 

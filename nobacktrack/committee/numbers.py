@@ -18,6 +18,7 @@ from .forecasting import (
     NEAR,
     NEAR_ALONE,
     NEAR_COVARIANCE,
+    PAIRS_COVARIANCE,
     STACK_COVARIANCE,
     Scratch,
     begin_row,
@@ -27,6 +28,8 @@ from .forecasting import (
     prepare_rows,
 )
 from .past import AGE, NO_BASE, Numbers
+from .squares import pairs_of
+from .words import from_words, put_in_front, to_words
 
 STREAM = Numbers._fields.index("issued_known") + 1  # how many arrays of `Numbers` the stream alone decides
 ISSUED = Numbers._fields.index("near_p")  # how many come before what is learned
@@ -89,6 +92,10 @@ class Sizes(NamedTuple):
         return 2 + FAR + (self.inputs if self.outputs == 1 else 0)
 
     @property
+    def pairs(self) -> int:
+        return 1 + self.outputs + pairs_of(self.inputs)
+
+    @property
     def cross(self) -> int:
         features = 1 + self.outputs * (1 + CROSS)
         return features if self.outputs > 1 and features <= MOST_FEATURES else 0
@@ -101,12 +108,14 @@ class Sizes(NamedTuple):
         """The experts."""
         cross = ["least squares, all outputs over a day of rows"] if self.cross else []
         season = ["the season before"] if self.season else []
-        simple = ["last value", "mean so far", "least squares, last rows", "least squares, each output over many rows"]
+        squares = ["last rows", "each output over many rows", "products of inputs"]
+        simple = ["last value", "mean so far", *(f"least squares, {of}" for of in squares)]
         return [*simple, *cross, *season, *networks, "least squares on the others"]
 
-    def shapes(self) -> Numbers:
-        """Of all that a panel knows."""
-        return Numbers(**self._of_the_stream(), **self._of_forecasts(), **self._of_what_is_learned())  # pyright: ignore[reportArgumentType]
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Of all that a panel knows, in the order of `Numbers`."""
+        named = self._of_the_stream() | self._of_forecasts() | self._of_what_is_learned()
+        return [named[name] for name in Numbers._fields]
 
     def _of_the_stream(self) -> Shapes:
         d, i = (self.outputs,), (self.inputs,)
@@ -121,6 +130,7 @@ class Sizes(NamedTuple):
             "x": (self.inputs,),
             "near": (self.near,),
             "far": (d, self.far),
+            "pairs": (self.pairs,),
             "cross": (self.cross,),
             "stack": (d, n - 1),
             "expected": (n, d),
@@ -130,7 +140,7 @@ class Sizes(NamedTuple):
 
     def _of_what_is_learned(self) -> Shapes:
         d, n = self.outputs, self.experts
-        squares = {"near": self.near, "cross": self.cross}
+        squares = {"near": self.near, "pairs": self.pairs, "cross": self.cross}
         each = {"far": self.far, "stack": n - 1}
         return {
             **{f"{name}_p": (size, size) for name, size in squares.items()},
@@ -144,8 +154,8 @@ class Sizes(NamedTuple):
     def begin(self, interval: float) -> Numbers:
         """Before the first row; nothing is expected yet, which is a forecast too."""
         m = Numbers(*map(np.zeros, self.shapes()))
-        starts = NEAR_COVARIANCE, FAR_COVARIANCE, FAR_COVARIANCE, STACK_COVARIANCE
-        for p, start in zip((m.near_p, m.far_p, m.cross_p, m.stack_p), starts, strict=True):
+        starts = NEAR_COVARIANCE, FAR_COVARIANCE, PAIRS_COVARIANCE, FAR_COVARIANCE, STACK_COVARIANCE
+        for p, start in zip((m.near_p, m.far_p, m.pairs_p, m.cross_p, m.stack_p), starts, strict=True):
             p[...] = start * np.eye(p.shape[-1])
         m.shares[:], m.votes[:], m.variances[:] = -np.log(self.experts), -np.log(self.experts), 1
         m.levels[:] = 1 - interval
@@ -153,7 +163,7 @@ class Sizes(NamedTuple):
         return m
 
     def scratch(self, interval: float) -> Scratch:
-        most = max(self.near, self.far, self.cross, self.experts)
+        most = max(self.near, self.far, self.pairs, self.cross, self.experts)
         return Scratch(np.zeros(self.experts), np.zeros(most), np.array([interval]))
 
 
@@ -163,18 +173,12 @@ def begin_numbers(sizes: Sizes, interval: float = 0.0) -> NumberPanelState:
 
 
 def pack(sizes: Sizes, numbers: Numbers) -> NumberPanelState:
-    words = np.concatenate([array.ravel() for array in numbers]).view(np.uint32)
-    return NumberPanelState(words, np.array(sizes, np.uint32))
+    return NumberPanelState(to_words(numbers), np.array(sizes, np.uint32))
 
 
 def unpack(state: NumberPanelState) -> tuple[Sizes, Numbers]:
-    sizes, at, arrays = Sizes(*map(int, state.sizes)), 0, []
-    flat = np.array(state.words).view(np.float64)
-    for shape in sizes.shapes():
-        count = int(np.prod(shape))
-        arrays.append(flat[at : at + count].reshape(shape).copy())
-        at += count
-    return sizes, Numbers(*arrays)
+    sizes = Sizes(*map(int, state.sizes))
+    return sizes, Numbers(*from_words(state.words, sizes.shapes()))
 
 
 def with_inputs(state: NumberPanelState, inputs: int) -> NumberPanelState:
@@ -182,8 +186,7 @@ def with_inputs(state: NumberPanelState, inputs: int) -> NumberPanelState:
     sizes, known = unpack(state)
     larger = sizes._replace(inputs=inputs)
     fresh = larger.begin(0.0)
-    for new, old in zip(fresh, known, strict=True):
-        new[tuple(slice(length) for length in old.shape)] = old
+    put_in_front(fresh, known)
     return pack(larger, fresh)
 
 

@@ -45,6 +45,7 @@ class Numbers(NamedTuple):
     issued_known: np.ndarray
     issued_near: np.ndarray
     issued_far: np.ndarray
+    issued_pairs: np.ndarray
     issued_cross: np.ndarray
     issued_stack: np.ndarray
     issued_expected: np.ndarray
@@ -54,6 +55,8 @@ class Numbers(NamedTuple):
     near_w: np.ndarray
     far_p: np.ndarray
     far_w: np.ndarray
+    pairs_p: np.ndarray
+    pairs_w: np.ndarray
     cross_p: np.ndarray
     cross_w: np.ndarray
     stack_p: np.ndarray
@@ -77,6 +80,7 @@ class Forecast(NamedTuple):
     known: Any
     near: Any
     far: Any
+    pairs: Any
     cross: Any
     stack: Any
     expected: Any
@@ -95,6 +99,7 @@ def forecast_at(m: Any, back: int) -> Any:
         m.issued_known[slot],
         m.issued_near[slot],
         m.issued_far[slot],
+        m.issued_pairs[slot],
         m.issued_cross[slot],
         m.issued_stack[slot],
         m.issued_expected[slot],

@@ -8,32 +8,47 @@ import numpy as np
 
 from ..registry import register
 from ..streams.items import Chunk, Pairs, has_target, size
+from . import labels
 from .contexts import COMPANY, ContextReader, Contexts, ContextsState, Reading
+from .labels import LabelModels, LabelState, begin_labels, more_labels
 from .mixing import MixerState, expected_probabilities, mix_items, mixer_state
+
+ROW_WEIGHTS = (
+    0.05,
+    0.3,
+)  # at the start, of contexts and of all others: the label follows from the row, more often than not
 
 
 @register
 class SymbolPanelState(NamedTuple):
-    """What contexts and the mixer know."""
+    """What contexts and the mixer know; and models of labels, where inputs are rows of numbers."""
 
     contexts: ContextsState
     mixer: MixerState
+    labels: LabelState | tuple[()]
 
 
-def begin_symbols(contexts: Contexts, symbols: int, networks: int) -> SymbolPanelState:
-    """Before the first symbol."""
-    return SymbolPanelState(contexts.init(), mixer_state(symbols, contexts.inputs, networks))
+def begin_symbols(contexts: Contexts, symbols: int, networks: int, columns: int | None) -> SymbolPanelState:
+    """Before the first symbol. `columns` of the inputs, where these are rows of numbers."""
+    if columns is None:
+        return SymbolPanelState(contexts.init(), mixer_state(symbols, contexts.inputs, networks), ())
+    mixer = mixer_state(symbols, contexts.inputs, networks + len(labels.NAMES), ROW_WEIGHTS)
+    return SymbolPanelState(contexts.init(), mixer, begin_labels(columns, symbols))
 
 
-def grown(state: SymbolPanelState, symbols: int) -> SymbolPanelState:
-    """The same for more symbols: a choice keeps its number."""
+def grown(state: SymbolPanelState, symbols: int, columns: int | None) -> SymbolPanelState:
+    """The same for more symbols or columns: a choice keeps its number."""
     weights = np.asarray(state.mixer.by_choice)
     more = np.tile(np.asarray(state.mixer.by_length)[:1], (symbols - len(weights), 1))
-    return state._replace(mixer=state.mixer._replace(by_choice=np.concatenate([weights, more])))
+    mixer = state.mixer._replace(by_choice=np.concatenate([weights, more]))
+    larger = () if columns is None else more_labels(state.labels, columns, symbols)  # pyright: ignore[reportArgumentType]
+    return SymbolPanelState(state.contexts, mixer, larger)
 
 
 class SymbolPanel:
-    """Contexts and mixer at work. The past is that of the inputs, where these are symbols, else of the targets."""
+    """Contexts and mixer at work, and models of labels beside the networks, where inputs are rows of numbers. The past
+    is that of the inputs, where these are symbols, else of the targets.
+    """
 
     def __init__(self, contexts: Contexts, state: SymbolPanelState, symbols: int, inputs: bool, learning: bool):
         self.symbols, self._inputs, self._learning = symbols, inputs, learning
@@ -41,16 +56,18 @@ class SymbolPanel:
         self.become(state)
 
     @staticmethod
-    def names(networks: list[str]) -> list[str]:
+    def names(networks: list[str], columns: int | None) -> list[str]:
         """The experts."""
-        return ["weighed mixture", *networks, *COMPANY]
+        return ["weighed mixture", *networks, *(() if columns is None else labels.NAMES), *COMPANY]
 
     def become(self, state: SymbolPanelState) -> None:
         self._reader.become(state.contexts)
         self._mixer = MixerState(*(np.array(array) for array in state.mixer))
+        self._labels = LabelModels(state.labels, self._learning) if isinstance(state.labels, LabelState) else None
 
     def state(self) -> SymbolPanelState:
-        return SymbolPanelState(self._reader.state(), MixerState(*(array.copy() for array in self._mixer)))
+        mixer = MixerState(*(array.copy() for array in self._mixer))
+        return SymbolPanelState(self._reader.state(), mixer, () if self._labels is None else self._labels.state())
 
     @property
     def shares(self) -> np.ndarray:
@@ -82,13 +99,18 @@ class SymbolPanel:
         targets = np.where(seen, none if y is None else np.asarray(y), 0).astype(np.int32)
         added = np.asarray(x, np.int32) if self._inputs else np.where(seen, targets, none)
         reading = Reading(targets, seen, added, pairs and self._inputs, self.symbols, self._learning)
+        if self._labels is not None:
+            y_hats = np.concatenate([y_hats, self._labels.read(np.asarray(x), targets, seen, y_hats.dtype)])
         return *self._read(reading, y_hats), None
 
     def observe(self, y: int, y_hats: np.ndarray) -> tuple[float, np.ndarray, int]:
         """Learn from a target: the loss, what each expert made of it, and what networks get of it."""
         added = -1 if self._inputs else y
         one = np.array([y], np.int32), np.ones(1, bool), np.array([added], np.int32)
+        y_hats = self._with_labels(y_hats)
         losses, costs = self._read(Reading(*one, False, self.symbols, self._learning), y_hats[:, None])
+        if self._labels is not None:
+            self._labels.observe(y)
         return float(losses[0]), costs[0], y
 
     def advance(self, x: Any) -> tuple[Any, Any]:
@@ -96,6 +118,8 @@ class SymbolPanel:
         if self._inputs:
             one = np.zeros(1, np.int32), np.zeros(1, bool), np.array([x], np.int32)
             self._reader.read(Reading(*one, True, self.symbols, self._learning))
+        if self._labels is not None:
+            self._labels.advance(x)
         return x, x
 
     def reset(self) -> None:
@@ -104,18 +128,25 @@ class SymbolPanel:
 
     def predict_after(self, x: Any, y_hats: np.ndarray) -> np.ndarray:
         """The same, of the target after an input that is not taken yet."""
-        before = self._reader.past()
+        parts = [self._reader] if self._labels is None else [self._reader, self._labels]
+        before = [part.past() for part in parts]
         self.advance(x)
         p = self.predict(y_hats)
-        self._reader.restore_past(before)
+        for part, past in zip(parts, before, strict=True):
+            part.restore_past(past)  # pyright: ignore[reportArgumentType]
         return p
 
     def predict(self, y_hats: np.ndarray) -> np.ndarray:
         """log p of each symbol; `y_hats` of the networks, (networks, symbols)."""
+        y_hats = self._with_labels(y_hats)
         logits, company, length = self._reader.look(self.symbols)
         p = np.zeros(self.symbols)
         expected_probabilities(tuple(self._mixer), (logits, company, length), y_hats, self._scratch(len(y_hats)), p)
         return np.log(p / p.sum())
+
+    def _with_labels(self, y_hats: np.ndarray) -> np.ndarray:
+        """With what the models of labels expect, after what the networks do."""
+        return y_hats if self._labels is None else np.concatenate([y_hats, self._labels.predict(y_hats.dtype)])
 
     def _read(self, reading: Reading, y_hats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = self._reader.read(reading)
