@@ -41,6 +41,7 @@ class By(StrEnum):
 class Task(StrEnum):
     """What is predicted of a row."""
 
+    auto = "auto"
     regression = "regression"
     classification = "classification"
 
@@ -70,7 +71,13 @@ Words = Annotated[
     str | None,
     typer.Option(metavar="COLUMNS", help="Those whose numbers or times are only names, a,b,c.", rich_help_panel=ROWS),
 ]
-Predicted = Annotated[Task, typer.Option(help="Predict a number or a label.", rich_help_panel=ROWS)]
+Predicted = Annotated[
+    Task,
+    typer.Option(
+        help="Predict a number or a label; by default what the first target of a file is, a number from a pipe.",
+        rich_help_panel=ROWS,
+    ),
+]
 Ahead = Annotated[
     int,
     typer.Option(

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from rich.console import Console
 
-from ..readers.lines import MISSING, Columns
+from ..readers.lines import MISSING, Columns, holds_labels
 from ..readers.names import Cell, estimator_of, update_of
 from ..readers.presets import BUDGET, PRESETS, Preset, choose_for_rows, choose_for_symbols
 from . import options
@@ -44,7 +44,7 @@ def train(
     target: options.Target = None,
     inputs: options.Inputs = None,
     words: options.Words = None,
-    task: options.Predicted = Task.regression,
+    task: options.Predicted = Task.auto,
     ahead: options.Ahead = 0,
     season: options.Season = 0,
     interval: options.Interval = 0.0,
@@ -99,6 +99,7 @@ def train(
             raise ValueError(f"--alphabet is for text; {stream} is read as rows: --format text")
         between = _between(stream, delimiter) or ","
         columns = _columns(stream, target, inputs, words, ahead, between, decimal, missing)
+        task = _task(stream, form, columns) if task == Task.auto else task
         reader = _rows_reader(form, task, columns, parts, season, interval, skip_bad)
     saving = Saving(checkpoint, checkpoint_every, checkpoint_seconds, keep_best)
     reporting = Reporting(log, tensorboard, log_seconds, predictions, json, scores, scores_by)
@@ -227,13 +228,20 @@ def _rows_reader(
     return RowsReader(table, form, columns, skip_bad=skip_bad)
 
 
+def _task(stream: str, form: Form, columns: Columns) -> Task:
+    """What the first target is."""
+    is_file = stream != "-" and Path(stream).is_file()
+    return Task.classification if is_file and holds_labels(Path(stream), form, columns) else Task.regression
+
+
 def _rows_preset(parts: Parts, task: Task) -> Preset:
     """The one that was asked for, or what the budget suggests, in a line."""
     if parts.preset is not None:
         return PRESETS[parts.preset]
     preset, why = choose_for_rows(parts.budget)
-    company = "forecasts" if task == Task.regression else "a quick network, and contexts of the labels before"
-    _tell(f"learner: a committee of {preset.network}, and {company} ({why})")
+    of_labels = "a quick network, linear models, and contexts of the labels before"
+    kind, company = ("numbers", "forecasts") if task == Task.regression else ("labels", of_labels)
+    _tell(f"learner: a committee of {preset.network}, and {company} ({kind} of {why})")
     return preset
 
 

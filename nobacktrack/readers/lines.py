@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import csv
 import datetime
+import itertools
 import json
 import math
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import BadItem
 
 FORMS = ("csv", "jsonl")
+MOST_LOOKED_AT = 1000  # lines, for the first target
 _DATE = re.compile(r"\s*\d{4}[-/]\d\d[-/]\d\d")
 MISSING = ("", "nan", "na", "n/a", "#n/a", "<na>", "null", "none", "-", "?")  # in lower case
 
@@ -123,6 +126,29 @@ def time_of(value: Any) -> datetime.date | None:
 def is_missing(value: Any, columns: Columns) -> bool:
     """Whether there is no value."""
     return value is None or (isinstance(value, str) and value.strip().lower() in columns.missing)
+
+
+def holds_labels(file: Path, form: str, columns: Columns) -> bool:
+    """Whether the first value of the target in a file of rows is a word: labels are to be predicted. What cannot be
+    read is left to the reader, which says where it is.
+    """
+    header, (target, *others) = None, columns.targets
+    if others:
+        return False
+    with file.open(encoding="utf-8-sig", errors="replace") as rows:
+        for text in filter(str.strip, itertools.islice(rows, MOST_LOOKED_AT)):
+            try:
+                if form == "csv" and header is None:
+                    header = parse_header(text.strip("\r\n"), columns.delimiter)
+                    continue
+                row = parse_csv(text.strip("\r\n"), header, columns.delimiter) if header else parse_json(text)
+                value = row.get(target)
+                if not is_missing(value, columns):
+                    is_word = form == "jsonl" and isinstance(value, (str, bool))
+                    return is_word or number_of(target, value, columns) is None
+            except BadItem:
+                return False
+    return False
 
 
 def number_of(name: str, value: Any, columns: Columns) -> float | None:

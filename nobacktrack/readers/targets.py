@@ -50,7 +50,7 @@ class NumberTargets:
         try:
             number = math.nan if value is None else float(value)
         except (TypeError, ValueError):
-            raise BadItem(f"{which}: {value!r} is not a number; labels are predicted by classification") from None
+            raise BadItem(f"{which}: {value!r} is not a number; for labels: classification (--task)") from None
         if math.isinf(number):
             raise BadItem(f"{which}: {number} is not finite")
         return number

@@ -100,3 +100,18 @@ def test_rows_get_a_committee_beside_the_last_value(call, tmp_path):
     assert known["rmse"] < 0.5 * known["last_rmse"]
     shown = call("info", saved).out
     assert "Committee" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "measure"),
+    [
+        ("r.csv", "x,y\n1,\n" + "1,up\n2,down\n" * 20, "accuracy"),
+        ("r.csv", "x,y\n1,\n" + "1,3\n2,4\n" * 20, "rmse"),
+        ("r.jsonl", '{"x": 1, "y": "7"}\n{"x": 2, "y": "8"}\n' * 20, "accuracy"),
+        ("r.jsonl", '{"x": 1, "y": true}\n{"x": 2, "y": false}\n' * 20, "accuracy"),
+    ],
+)
+def test_what_the_first_target_is_decides_what_is_predicted(call, tmp_path, name, rows, measure):
+    (tmp_path / name).write_text(rows)
+    summary = call("train", tmp_path / name, "--target", "y", "--units", 3, "--json").json()
+    assert measure in summary
