@@ -98,7 +98,7 @@ def medians(runs: Runs) -> dict[str, float]:
 
 def characters(preset: Preset, symbols: int) -> dict[str, float]:
     """A character of a preset."""
-    sessions = parts_of(preset.learner(symbols))
+    sessions = parts_of(preset.learner(symbols=symbols))
     stream = lambda count: Series(words(symbols, count))  # noqa: E731
     return medians({name: by_chunks(session, stream) for name, session in sessions.items()})
 

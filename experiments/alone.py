@@ -57,7 +57,7 @@ def pieces(period: np.ndarray, length: int) -> Iterator[np.ndarray]:
 def one(name: str, seed: int, length: int, alone: bool) -> dict[str, Any]:
     """Bits over the last tenth, the worst window after the first fifth, and how often the network was set back."""
     period, symbols = STREAMS[name](seed)
-    learner = choose_for_symbols(symbols, 20)[0].learner(symbols)
+    learner = choose_for_symbols(symbols, 20)[0].learner(symbols=symbols)
     learner = learner.learners[0] if alone else learner
     state, bits = learner.init(seed), []
     try:

@@ -57,7 +57,7 @@ def main() -> None:
     table = Table("text", "characters", "bits a character", "second half", "us", "experts, each by itself", "bz2, xz")
     for name, text in (named or {"log": access_log(), "source": source_code(), "letters": letters()}).items():
         alphabet, symbols = np.unique(list(text), return_inverse=True)
-        learner = choose_for_symbols(len(alphabet), given.budget)[0].learner(len(alphabet))
+        learner = choose_for_symbols(len(alphabet), given.budget)[0].learner(symbols=len(alphabet))
         session = begin(learner, learner.init(0))
         began = time.perf_counter()
         bits = session.take(nbt.Series(symbols.astype(np.int32))) / np.log(2)

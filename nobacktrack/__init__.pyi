@@ -51,6 +51,7 @@ from .live import Live as Live
 from .protocol import Info as Info
 from .protocol import Params as Params
 from .protocol import State as State
+from .readers.presets import recommend as recommend
 from .streams.items import RESET as RESET
 from .streams.items import Pairs as Pairs
 from .streams.items import Series as Series

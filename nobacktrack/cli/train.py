@@ -271,12 +271,12 @@ def _text_learner(symbols: int, parts: Parts) -> Any:
     """What was asked for, or what the alphabet and the budget suggest, in a line."""
     if parts.named:
         given = parts.cell or Cell.lstm, parts.units or 64, parts.estimator or "block", parts.update or "kalman"
-        return Preset(*given, committee=False).learner(symbols)
+        return Preset(*given, committee=False).learner(symbols=symbols)
     if parts.preset is not None:
-        return PRESETS[parts.preset].learner(symbols)
+        return PRESETS[parts.preset].learner(symbols=symbols)
     preset, why = choose_for_symbols(symbols, parts.budget)
     _tell(f"learner: {preset} ({why})")
-    return preset.learner(symbols)
+    return preset.learner(symbols=symbols)
 
 
 def _preset_name(preset: str | None, paper: bool) -> str | None:

@@ -69,7 +69,7 @@ def text_table(text: str, seed: int, console: Console) -> Table:
     result.columns[1].justify = "right"
     losses, experts = {}, {}
     for name, preset in (("nobacktrack train", chosen), ("nobacktrack train --paper", PRESETS["paper"])):
-        learner = preset.learner(len(alphabet))
+        learner = preset.learner(symbols=len(alphabet))
         session = begin(learner, learner.init(seed))
         losses[name] = session.take(nbt.Series(symbols.astype(np.int32))).mean()
         experts |= session.experts()

@@ -20,13 +20,25 @@ class Preset(NamedTuple):
     committee: bool = True
     depth: int = 6
 
-    def learner(self, symbols: int) -> Any:
-        """The learner of an alphabet."""
+    def alone(self, **ends: int) -> Any:
+        """The network by itself; `ends` are its `symbols`, or `inputs` and `outputs`, or `inputs` and `symbols`."""
         import nobacktrack as nbt
 
-        system = cell_of(self.cell, self.units, symbols)
-        alone = nbt.Learner(system, estimator_of(self.estimator), update_of(self.update))
-        return nbt.Committee((alone,), nbt.Contexts(depth=self.depth)) if self.committee else alone
+        return nbt.Learner(cell_of(self.cell, self.units, **ends), estimator_of(self.estimator), update_of(self.update))
+
+    def learner(self, company: Any = None, **ends: int) -> Any:
+        """The network, or the committee: on symbols with contexts, on numbers with forecasts, on labels with contexts
+        and a quick network; or with another `company`.
+        """
+        import nobacktrack as nbt
+
+        if not self.committee:
+            return self.alone(**ends)
+        if "outputs" in ends:
+            return nbt.Committee((self.alone(**ends),), company)
+        if "inputs" in ends:
+            return nbt.Committee((self.alone(**ends), QUICK.alone(**ends)), company or nbt.Contexts())
+        return nbt.Committee((self.alone(**ends),), company or nbt.Contexts(depth=self.depth))
 
     def __str__(self) -> str:
         alone = self.network
@@ -46,6 +58,8 @@ PRESETS = {
     "rows": Preset("lstm", 32, "block"),
     "paper": Preset("leaky", 20, "nobacktrack", committee=False),
 }
+
+QUICK = Preset("rnn", 20, "nobacktrack", "kalman:0.1:5")  # the second on labels: it sooner learns what a row says
 
 # Microseconds a character with 65 symbols on one core, anchor and contexts with it: what a budget buys, and what each
 # symbol more costs. From `python benchmarks/committee.py`.
@@ -70,3 +84,25 @@ def choose_for_symbols(symbols: int, budget: float) -> tuple[Preset, str]:
 def choose_for_rows(budget: float) -> tuple[Preset, str]:
     """The preset for rows and a budget in microseconds a row, of which reading it is the larger part."""
     return PRESETS["rows" if budget >= BUDGET else "tiny"], f"rows, {budget:g} us each"
+
+
+def recommend(
+    *,
+    symbols: int | None = None,
+    inputs: int | None = None,
+    outputs: int | None = None,
+    budget: float = BUDGET,
+    company: Any = None,
+) -> Any:
+    """The learner that `nobacktrack train` takes where nothing else is said.
+
+    `symbols` alone: a text of so many different ones. `inputs` and `outputs`: rows of numbers, and numbers to predict
+    from them, with `company=nbt.Forecasts(season=, ahead=, interval=)`. `inputs` and `symbols`: rows, and labels.
+    `budget` is what an item may cost, in microseconds on one core.
+    """
+    ends = {"symbols": symbols, "inputs": inputs, "outputs": outputs}
+    ends = {name: size for name, size in ends.items() if size is not None}
+    if set(ends) not in ({"symbols"}, {"inputs", "outputs"}, {"inputs", "symbols"}):
+        raise ValueError(f"symbols, or inputs and outputs, or inputs and symbols; not {', '.join(ends) or 'nothing'}")
+    preset, _ = choose_for_rows(budget) if "inputs" in ends else choose_for_symbols(ends["symbols"], budget)
+    return preset.learner(company, **ends)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..committee import Committee, Contexts, Forecasts
+from ..committee import Committee, Forecasts
 from ..errors import BadItem
 from ..growth import enlarge, with_symbol, without_symbols
 from ..learner import Learner
@@ -19,7 +19,6 @@ from ..live import Live
 from ..means import Means
 from ..protocol import State
 from .features import Classes, Features
-from .names import cell_of, estimator_of, update_of
 from .notes import TableNotes
 from .presets import PRESETS, Preset
 from .tally import Tally, frequencies_nats, norm_of, or_none
@@ -51,7 +50,6 @@ class Parts(NamedTuple):
 
 DEFAULT = Parts()
 COMMITTEE = Parts.of(PRESETS["rows"])
-QUICK = Parts()  # the second network of a committee on labels: it sooner learns what a row says by itself
 BEFORE = "the target before"  # a column that a committee adds
 
 
@@ -248,20 +246,15 @@ class TableReader:
             if self.task == "classification"
             else {"outputs": len(self.targets.names)}
         )
-        learner = self._network(self.parts, ends)
-        if self.parts.committee and self.task == "regression":
-            season, ahead, interval = self.parts.season, self.parts.ahead, self.parts.interval
-            learner = Committee((learner,), Forecasts(season=season, ahead=ahead, interval=interval))
-        elif self.parts.committee:
-            learner = Committee((learner, self._network(QUICK, ends)), Contexts())
+        parts = self.parts
+        preset = Preset(parts.cell, parts.units, parts.estimator, parts.update, parts.committee)
+        numbers = Forecasts(season=parts.season, ahead=parts.ahead, interval=parts.interval)
+        company = numbers if self.task == "regression" else None
+        learner = preset.learner(company, inputs=self.features.capacity, **ends)
         state = learner.init(self.parts.seed)
         if self.task == "classification":
             state = without_symbols(state, max(1, len(self.classes.places)))
         return self._start(learner, state)
-
-    def _network(self, parts: Parts, ends: dict[str, int]) -> Learner:
-        system = cell_of(parts.cell, parts.units, inputs=self.features.capacity, **ends)
-        return Learner(system, estimator_of(parts.estimator), update_of(parts.update))
 
     def _start(self, learner: Learner | Committee, state: State) -> Live:
         return Live(learner, state, engine=self._engine, strict=True)

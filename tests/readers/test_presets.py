@@ -1,0 +1,42 @@
+"""What is recommended for a stream."""
+
+import numpy as np
+import pytest
+
+import nobacktrack as nbt
+from nobacktrack.readers.presets import PRESETS
+
+
+@pytest.mark.parametrize(
+    ("ends", "stream"),
+    [
+        ({"symbols": 3}, np.arange(40) % 3),
+        ({"inputs": 2, "outputs": 1}, (np.ones((40, 2)), np.ones((40, 1)))),
+        ({"inputs": 2, "symbols": 2}, (np.ones((40, 2)), np.arange(40) % 2)),
+    ],
+)
+def test_it_learns_from_what_it_is_for(ends, stream):
+    learner = nbt.recommend(**ends, budget=5)
+    state, info = learner.run(learner.init(0), stream)
+    assert isinstance(learner, nbt.Committee)
+    assert state.steps == 40
+    assert np.isfinite(np.asarray(info.loss)[1:]).all()
+
+
+def test_a_budget_and_a_company():
+    units = [nbt.recommend(symbols=65, budget=budget).system.units for budget in (5, 20, 30, 60, 200, 1000)]
+    assert units == [20, 32, 64, 128, 256, 512]
+    forecasts = nbt.Forecasts(season=24, ahead=3)
+    assert nbt.recommend(inputs=2, outputs=1, company=forecasts).company == forecasts
+    assert nbt.recommend(inputs=1, outputs=1).system.units == PRESETS["rows"].units
+
+
+@pytest.mark.parametrize("ends", [{}, {"inputs": 2}, {"outputs": 1}, {"inputs": 1, "outputs": 1, "symbols": 2}])
+def test_what_is_no_stream(ends):
+    with pytest.raises(ValueError, match="symbols, or inputs and outputs, or inputs and symbols"):
+        nbt.recommend(**ends)
+
+
+def test_a_company_of_another_kind():
+    with pytest.raises(ValueError, match="is not for"):
+        nbt.recommend(symbols=3, company=nbt.Forecasts())
