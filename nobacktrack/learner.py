@@ -185,6 +185,8 @@ class Learner(PureLearner):
         """The observation and update steps [NBT, Alg. 1 and 2]; (phi, theta) make one joint step, H being taken at
         the phi that predicted.
         """
+        if late:
+            at = at._replace(influence=_with_belief(at.influence, state.influence))
         loss, evidence, influence, ready = self.differentiate(at, y)
         if late and ready is not True:
             raise ValueError(f"{self.estimator} keeps its targets in a block, so it cannot take a late one")
@@ -199,7 +201,7 @@ class Learner(PureLearner):
         theta_move, theta = move("theta") if ready is True else jax.lax.cond(ready, lambda: move("theta"), lambda: stay)
         following = state._replace(
             params=state.params._replace(theta=theta, phi=phi),
-            influence=state.influence if late else influence,
+            influence=_with_belief(state.influence, influence) if late else influence,
             update=Moves(theta_move, phi_move),
         )
         return following, Info(loss)
@@ -248,6 +250,11 @@ class Learner(PureLearner):
     def draw(self, state: State, t: Array) -> Tree:
         """The random draws of the advance at time t."""
         return self.estimator.draw(self.system, state.h, state.key, t)
+
+
+def _with_belief(influence: Tree, of: Tree) -> Tree:
+    """An influence with what another one knows of the noise in gradients, which is of no moment in time."""
+    return influence._replace(belief=of.belief) if hasattr(influence, "belief") else influence
 
 
 def adopt_memory(known: Tree, fresh: Tree) -> Tree:

@@ -27,6 +27,20 @@ def test_late_targets_are_learned_where_they_were_predicted():
     assert float(info.loss) == pytest.approx(float(learner.observe(state, 1)[1].loss))
 
 
+def test_late_targets_tell_of_the_noise_too():
+    learner = nbt.Learner(nbt.RNN(units=4, symbols=3), nbt.NoBackTrack(rank=2, belief=nbt.Caution()), nbt.Kalman())
+    state = learner.init(0)
+    for y in (0, 2, 1):
+        state, _ = learner.observe(state, y)
+        state = learner.advance(state, y)
+    later = learner.advance(learner.advance(state, 0), 2)
+    on_time, _ = learner.observe(state, 1)
+    after, _ = learner.observe(later, 1, at=state)
+    assert same(after.influence.belief, on_time.influence.belief)
+    assert not same(after.influence.belief, later.influence.belief)
+    assert same(after.influence._replace(belief=()), later.influence._replace(belief=()))
+
+
 def test_frozen_parameters_stay():
     learner, state = symbols_learner(update=nbt.Apart(theta=nbt.SGD(0.1), phi=nbt.Frozen()))
     after, _ = learner.run(state, STREAM)
