@@ -1,4 +1,4 @@
-"""`nobacktrack demo`: the paper's main example on two cores in less than two minutes."""
+"""`nobacktrack demo`: the paper's main example and a text, on two cores in less than two minutes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the stream, of the initial weights and of the signs.")] = 0,
     out: Annotated[Path, typer.Option(help="Where the figure goes.")] = Path("out/demo.png"),
 ) -> None:
-    """Train a leaky RNN on a^n b^n with NoBackTrack and with truncated BPTT, side by side; then a text, with what
-    `train` chooses, beside the paper's learner and bz2.
-    """
+    """What `train` chooses, on a^n b^n and on a text, beside the paper's learner, truncated BPTT and bz2."""
     from ..experiments import demo as experiment
 
     experiment.main(length, seed, out)

@@ -115,9 +115,11 @@ def test_a_mistake_is_a_clear_line_and_exit_code_2(call, arguments, message, tex
 def test_demo_saves_its_figure_and_prints_its_table(call, tmp_path):
     run = call("demo", "--length", 20_000, "--out", tmp_path / "demo.png")
     assert (tmp_path / "demo.png").stat().st_size > 10_000
-    assert "NoBackTrack" in run.out
+    assert "truncated BPTT(15)" in run.out
     assert "0.1429" in run.out
-    assert "nobacktrack train --paper" in run.out
+    assert "nobacktrack train" in run.out
+    assert "the paper's learner" in run.out
+    assert "bz2" in run.out
 
 
 def test_reproduce_runs_what_it_can_where_the_text_is_missing(call, tmp_path, monkeypatch):

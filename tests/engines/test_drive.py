@@ -9,6 +9,7 @@ import pytest
 from tables import STREAM, pairs, pairs_learner, same, stepped, symbols_learner
 
 import nobacktrack as nbt
+from nobacktrack.means import BLOCK, RECENT
 
 
 def test_array_gives_an_entry_a_step_in_nats_and_bits():
@@ -75,8 +76,11 @@ def test_callbacks_see_each_chunk_and_may_stop():
 
 def test_recent_mean_forgets_and_mean_does_not():
     learner, state = symbols_learner()
-    *_, (_, info) = learner.run(state, itertools.repeat(STREAM, 100), chunk=1000)
-    assert info.recent < info.mean
+    infos = [info for _, info in learner.run(state, itertools.repeat(STREAM, 100), chunk=1000)]
+    losses = np.concatenate([info.loss for info in infos]).astype(float)
+    assert len(losses) == 3 * BLOCK * RECENT
+    assert infos[-1].mean == pytest.approx(losses.mean())
+    assert infos[-1].recent == pytest.approx(losses[-BLOCK * RECENT :].mean())
 
 
 @pytest.mark.parametrize(
