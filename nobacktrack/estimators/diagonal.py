@@ -24,37 +24,41 @@ from .blocks import Blocks, carry_on, no_blocks, pull_blocks, step_of, weigh_blo
 
 @register
 class Crossings(NamedTuple):
-    """What units did to others in the last steps: sum_j (J .. J M e_j) Y_j^T, with Y_j what the
-    parameters of unit j did to its activity, M the weights from activities to other units, and J the Jacobians of the
-    steps since.
+    """What units did to others in the last steps: sum_j (J .. J M e_j) Y_j^T, with Y_j what the parameters of unit j
+    did to its activity, M the weights from activities to other units, and J the Jacobians of the steps since. J is D +
+    M A, D what units do to themselves and A what their components do to their activity.
     """
 
     blocks: Float[Array, "lag units gates fan"]
     off: Float[Array, "lag n units"]
-    jacobians: Float[Array, "lag n n"]
+    own: Float[Array, "lag components components units"]
+    through: Float[Array, "lag components units"]
     head: Int32[Array, ""]  # the slot of the newest, in a ring
 
-    def pushed_on(self, blocks: Array, off: Array, jacobian: Array) -> Crossings:
+    def pushed_on(self, blocks: Array, off: Array, loops: Loops) -> Crossings:
         """With those of one more step, in the place of the oldest."""
         head = self._slot(-1)
-        put = [ring.at[head].set(new) for ring, new in zip(self[:3], (blocks, off, jacobian), strict=True)]
-        return Crossings(put[0], put[1], put[2], head)
+        newest = blocks, off, loops.own, loops.through
+        return Crossings(*(ring.at[head].set(new) for ring, new in zip(self[:4], newest, strict=True)), head)
 
     def pull(self, dl_dh: Float[Array, " n"]) -> Float[Array, "units gates fan"]:
         """sum over the last steps of (H J .. J M) Y."""
         total = jnp.zeros_like(self.blocks[0])
         for age in range(len(self.off)):
             slot = self._slot(age)
-            through = dl_dh @ self.off[slot]  # a product of its own: XLA would make a sum anew for each parameter
-            total = total + through.astype(total.dtype)[:, None, None] * self.blocks[slot]
-            dl_dh = dl_dh @ self.jacobians[slot]
+            across = dl_dh @ self.off[slot]  # a product of its own: XLA would make a sum anew for each parameter
+            total = total + across.astype(total.dtype)[:, None, None] * self.blocks[slot]
+            kept = jnp.sum(self.own[slot] * dl_dh.reshape(-1, 1, len(across)), axis=0)
+            dl_dh = (kept + self.through[slot] * across[None]).reshape(-1)
         return total
 
     def oldest(self, v: Float[Array, " units"]) -> Float[Array, " n"]:
         """J .. J M v, for the step that is merged next."""
-        v = self.off[self._slot(-1)] @ v
+        units, v = len(v), self.off[self._slot(-1)] @ v
         for age in range(len(self.off) - 2, -1, -1):
-            v = self.jacobians[self._slot(age)] @ v
+            slot, parts = self._slot(age), v.reshape(-1, units)
+            kept = jnp.sum(self.own[slot] * parts[None], axis=1).reshape(-1)
+            v = kept + self.off[slot] @ jnp.sum(self.through[slot] * parts, axis=0)
         return v
 
     def oldest_terms(self) -> tuple[Array, Array]:
@@ -106,9 +110,13 @@ class DiagonalPlusRankOne:
     def init(self, system: Any, at: Point) -> BlocksPlus:
         h, theta = flat(at.h), at.params.theta
         blocks = no_blocks(system, at, "DiagonalPlusRankOne")
-        off, jacobians = (jnp.zeros((self.lag, h.size, size), h.dtype) for size in (system.units, h.size))
+        components, units = blocks.shape[:2]
         crossings = Crossings(
-            jnp.zeros((self.lag, *blocks.shape[1:]), blocks.dtype), off, jacobians, jnp.zeros((), jnp.int32)
+            jnp.zeros((self.lag, *blocks.shape[1:]), blocks.dtype),
+            jnp.zeros((self.lag, h.size, units), h.dtype),
+            jnp.zeros((self.lag, components, components, units), h.dtype),
+            jnp.zeros((self.lag, components, units), h.dtype),
+            jnp.zeros((), jnp.int32),
         )
         v, w = jnp.zeros((self.rank, h.size), h.dtype), jnp.zeros((self.rank, *theta.shape), theta.dtype)
         return BlocksPlus(blocks, crossings, v, w, self.norms.init(h), self.belief.init(theta, self.rank))
@@ -144,7 +152,7 @@ class DiagonalPlusRankOne:
         loops = following.loops()
         off = _off(loops, substep)
         active = weigh_blocks(loops.through, influence.blocks)
-        crossings = influence.crossings.pushed_on(active, off, _jacobian(loops, off))
+        crossings = influence.crossings.pushed_on(active, off, loops)
         blocks = carry_on(influence.blocks, loops.own, rows)
         memory = self.norms.carry(influence.memory, substep, following, metric)
         v = jax.vmap(following.push)(v)
@@ -172,15 +180,6 @@ class DiagonalPlusRankOne:
         r, over_r = self.norms.scales(size.astype(off.dtype), ruler.state_norms(new_v))
         v = rho[:, None] * influence.v + r[:, None] * new_v
         return v, each(inverse, influence.w) + each(over_r, new_w)
-
-
-def _jacobian(loops: Loops, off: Float[Array, "n units"]) -> Float[Array, "n n"]:
-    """df/dh: what units do to others through their activities, and to themselves."""
-    components, units = loops.through.shape
-    across = off[:, None, :] * loops.through[None, :, :]
-    same = jnp.eye(units, dtype=off.dtype)[None, :, None, :]
-    own = jnp.moveaxis(loops.own, 1, 2)[:, :, :, None] * same
-    return across.reshape(components * units, -1) + own.reshape(components * units, -1)
 
 
 def _off(loops: Loops, substep: SingleCell) -> Float[Array, "n units"]:

@@ -61,6 +61,15 @@ class Belief(IntEnum):
     CAUTION = 2
 
 
+class Reach(IntEnum):
+    """`kernels/units.py`: what of itself a unit block keeps from step to step."""
+
+    NONE = 0  # there are no unit blocks
+    OWN = 1  # its components, and its own activity
+    RETENTION = 2  # its components alone
+    NOTHING = 3
+
+
 class Verb(IntEnum):
     """`loops/chunk.py`: what is done with each item of a chunk."""
 

@@ -9,7 +9,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...configuration import InverseSqrt, rate_at
-from ...estimators import RTRL, BlockNoBackTrack, Forward, NoBackTrack, TruncatedBPTT
+from ...estimators import (
+    RFLO,
+    RTRL,
+    BlockNoBackTrack,
+    DiagonalPlusRankOne,
+    Forward,
+    Immediate,
+    NoBackTrack,
+    SnAp1,
+    TruncatedBPTT,
+)
 from ...learner import Learner
 from ...protocol import State
 from ...systems import GRU, LSTM, RNN, LeakyRNN, LearnedLeakyRNN
@@ -17,7 +27,7 @@ from ...systems.readouts import Gaussian, Softmax
 from ...updates import SGD, Diagonal, Frozen, Kalman, OuterProduct, QuasiDiagonal
 from ...updates.kalman import MOST_DECAY
 from . import codes
-from .loops import bptt, forward, nobacktrack, rtrl, windowed
+from .loops import bptt, diagonal, forward, nobacktrack, rtrl, snap, windowed
 from .loops.chunk import Loop
 from .memory.layout import BLOCK, Sizes
 
@@ -36,6 +46,10 @@ LOOPS: dict[Any, Loop] = {
     RTRL: rtrl.LOOP,
     TruncatedBPTT: bptt.LOOP,
     BlockNoBackTrack: windowed.LOOP,
+    DiagonalPlusRankOne: diagonal.LOOP,
+    SnAp1: snap.LOOP,
+    RFLO: snap.LOOP,
+    Immediate: snap.LOOP,
     Forward: forward.LOOP,
 }
 

@@ -37,18 +37,35 @@ def compute_fan_in(s: Any, m: Any, symbol: Any, values: Any, at_hand: Any) -> No
 @kernel
 def preactivate(theta: Any, u: Any, hears: Any, units: Any, symbol: Any, by_symbol: Any, a: Any) -> None:
     """a = Theta u, all of u but the symbols that are not there."""
-    kinds, fan = u.shape
+    kinds = u.shape[0]
     rows = theta.shape[1] // kinds
     for kind in range(kinds):
-        start, count = np.uint64(kind * rows), np.uint64(rows)
-        for r in range(count):
-            a[start + r] = theta[0, start + r]
-        if hears[kind, 0] > ZERO:
-            for i in range(np.uint64(1), np.uint64(1) + np.uint64(units)):
-                heard = u[kind, i]
-                for r in range(count):
-                    a[start + r] += theta[i, start + r] * heard
-        add_inputs(theta, u, kind, units, fan, symbol, by_symbol, a, start, count)
+        preactivate_part(theta, u, hears, units, kind, symbol, by_symbol, a, kind * rows, rows)
+
+
+@inlined
+def preactivate_part(
+    theta: Any,
+    u: Any,
+    hears: Any,
+    units: Any,
+    kind: Any,
+    symbol: Any,
+    by_symbol: Any,
+    a: Any,
+    begin: Any,
+    width: Any,
+) -> None:
+    """Some rows that hear the same."""
+    start, count = np.uint64(begin), np.uint64(width)
+    for r in range(count):
+        a[start + r] = theta[0, start + r]
+    if hears[kind, 0] > ZERO:
+        for i in range(np.uint64(1), np.uint64(1) + np.uint64(units)):
+            heard = u[kind, i]
+            for r in range(count):
+                a[start + r] += theta[i, start + r] * heard
+    add_inputs(theta, u, kind, units, u.shape[1], symbol, by_symbol, a, start, count)
 
 
 @inlined
@@ -73,6 +90,18 @@ def add_inputs(
         heard = u[kind, i]
         for r in range(count):
             a[start + r] += theta[i, start + r] * heard
+
+
+@kernel
+def preactivate_rows(s: Any, m: Any, first: Any, symbol: Any, a: Any) -> None:
+    """The same in a band of rows."""
+    u, hears = matrix(m, PIECE.u), matrix(m, PIECE.hears)
+    theta = band(m, PIECE.theta, first, min(s.band, s.gates * s.units - first))
+    rows = s.gates * s.units // s.groups
+    for kind in range(s.groups):
+        begin, until = max(0, kind * rows - first), min(theta.shape[1], (kind + 1) * rows - first)
+        if begin < until:
+            preactivate_part(theta, u, hears, s.units, kind, symbol, s.inputs == 0, a, begin, until - begin)
 
 
 @kernel

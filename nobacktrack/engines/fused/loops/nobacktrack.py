@@ -17,10 +17,11 @@ from ..kernels.reduction import reduce
 from ..kernels.rows import move_phi
 from ..kernels.signs import tick
 from ..memory import packing
-from ..memory.layout import PIECE
+from ..memory.layout import PIECE, joined
 from ..memory.norms import NORMS
 from ..memory.packing import Store
 from ..memory.terms import TERM, TINY, TermPieces
+from ..memory.units import UnitPieces
 from ..memory.views import COUNTERS, Count, flattened, matrix, matrix_from, opened, vector, vector_from
 from .chunk import Loop, run_chunk
 
@@ -109,7 +110,7 @@ def unpack(like: Any, estimator: NoBackTrack, store: Store) -> Any:
     return like._replace(v=own.v, w=w, rows=rows, memory=memory)
 
 
-def refusal(estimator: NoBackTrack) -> str | None:
+def refusal(estimator: Any) -> str | None:
     parts, known = (estimator.norms, estimator.belief), (*NORMS, Unbiased)
     unknown = [type(part).__name__ for part in parts if type(part) not in known]
     return f"it has no loop for {unknown[0]}" if unknown else None
@@ -117,7 +118,7 @@ def refusal(estimator: NoBackTrack) -> str | None:
 
 LOOP = Loop(
     run=run_nobacktrack,
-    pieces=TermPieces,
+    pieces=joined(UnitPieces, TermPieces),  # of the first it has none
     pack=pack,
     unpack=unpack,
     sizes=lambda estimator: {"terms": estimator.rank, "norms": NORMS[type(estimator.norms)].code},

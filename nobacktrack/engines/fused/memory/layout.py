@@ -7,8 +7,9 @@ lie in bands of some rows, (bands, fan-in, rows of a band), so that a pass over 
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -48,6 +49,7 @@ class Sizes(NamedTuple):
     norms: int = 0  # the rule of its reductions
     block: int = 0  # after how many steps theta moves
     belief: int = 0  # the rule for its random part
+    reach: int = 0  # what of itself a unit block keeps
 
     @property
     def rows(self) -> int:
@@ -127,6 +129,12 @@ class Pieces(NamedTuple):
     retention: np.ndarray = beside(lambda s: (s.components**2, s.units))  # d own' / d own
     q: np.ndarray = beside(lambda s: (s.rows,))  # what a cotangent on h' does to the pre-activations
     scratch: np.ndarray = beside(lambda s: (SCRATCH_ROWS * BLOCK,))  # of a block of rows: `kernels/rows.py`
+
+
+def joined(*kinds: type) -> Any:
+    """The pieces of several kinds as one, in their order."""
+    pieces = {name: shape for kind in kinds for name, shape in cast(Any, kind)._field_defaults.items()}
+    return namedtuple("_".join(kind.__name__ for kind in kinds), pieces, defaults=pieces.values())
 
 
 def indices(pieces: type, after: int = 0) -> Any:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..codes import Norms
-from .layout import COMMON, Shape, Sizes, beside, indices, of_state
+from .layout import Shape, Sizes, beside, indices, of_state
+from .units import AFTER_UNITS
 
 COLUMNS = 128  # of a product of matrices, at a time
 
@@ -48,5 +49,5 @@ class TermPieces(NamedTuple):
     product: np.ndarray = beside(lambda s: (max(2 * s.state, 3), max(s.state, COLUMNS)) if _dense(s) else (0, 0))
 
 
-TERM: TermPieces = indices(TermPieces, COMMON)
+TERM: TermPieces = indices(TermPieces, AFTER_UNITS)
 HORIZON, PACE, FLOOR, TINY = range(4)  # in `settings`; squares below TINY are not trusted
