@@ -141,6 +141,11 @@ FUSED_ESTIMATORS = {
     "truncated": nbt.BlockNoBackTrack(depth=6, every=2, rank=1, belief=nbt.Truncated()),
     "windows": nbt.BlockNoBackTrack(depth=11, every=4, rank=1, norms=nbt.MetricNorms(), belief=nbt.Unbiased()),
     "share": nbt.BlockNoBackTrack(depth=5, rank=3, norms=nbt.Unscaled(), belief=nbt.Share(0.3)),
+    "snap1": nbt.SnAp1(),
+    "rflo": nbt.RFLO(),
+    "immediate": nbt.Immediate(),
+    "diagonal": nbt.DiagonalPlusRankOne(),
+    "diagonal gramian": nbt.DiagonalPlusRankOne(rank=2, lag=3, norms=nbt.GramianNorms()),
 }
 FUSED_UPDATES = {
     "kalman": nbt.Kalman(),

@@ -94,7 +94,16 @@ def test_more_rows_than_a_block_and_updates_apart():
 
 
 @pytest.mark.parametrize("cell", [nbt.LearnedLeakyRNN, nbt.GRU, nbt.LSTM])
-@pytest.mark.parametrize("estimator", [nbt.NoBackTrack(rank=3), nbt.NoBackTrack(norms=nbt.GramianNorms())], ids=repr)
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        nbt.NoBackTrack(rank=3),
+        nbt.NoBackTrack(norms=nbt.GramianNorms()),
+        nbt.SnAp1(),
+        nbt.DiagonalPlusRankOne(lag=2),
+    ],
+    ids=repr,
+)
 def test_gates_that_begin_within_a_band(cell, estimator):
     """Several bands, missing targets, and a Jacobian: every kernel that goes over bands."""
     units = layout.BLOCK * 2 // 3
