@@ -19,7 +19,6 @@ from .nodes import SOURCES
 from .past import (
     KNOWN,
     NO_BASE,
-    clipped,
     forecast_at,
     forecast_due,
     hold_start,
@@ -31,6 +30,7 @@ from .past import (
     take_input,
     take_target,
 )
+from .spreads import MEAN, clipped
 from .squares import gain, learn, product, set_pairs
 from .voting import mixture, share_out, vote
 
@@ -102,7 +102,7 @@ def issue(m: Any, s: Any, y_hats: Any) -> None:
 def set_expected(m: Any, f: Any, j: int, y_hats: Any) -> None:
     """What all but the last expert expect of output j."""
     size, last, networks = f.size[j], m.last[j], y_hats.shape[0]
-    f.expected[0, j], f.expected[1, j] = last, m.mean[j]
+    f.expected[0, j], f.expected[1, j] = last, m.levels[MEAN, j]
     f.expected[2, j] = last + size * product(m.near_w[j], f.near)
     f.expected[3, j] = last + size * product(m.far_w[j], f.far[j])
     f.expected[4, j] = last + size * clipped(product(m.pairs_w[j], f.pairs))

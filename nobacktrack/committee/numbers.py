@@ -27,13 +27,15 @@ from .forecasting import (
     mix_rows,
     prepare_rows,
 )
-from .past import AGE, NO_BASE, Numbers
+from .past import AGE, KNOWN, NO_BASE, Numbers
+from .spreads import SPREAD
 from .squares import pairs_of
 from .words import from_words, put_in_front, to_words
 
 STREAM = Numbers._fields.index("issued_known") + 1  # how many arrays of `Numbers` the stream alone decides
 ISSUED = Numbers._fields.index("near_p")  # how many come before what is learned
 LARGEST = 1e100  # of a number: squares of differences must be numbers too
+MOST_INPUTS = 256  # of least squares, the first ones
 MOST_FEATURES = 224  # of least squares on all outputs over a day of rows: they cost their square
 
 
@@ -80,7 +82,7 @@ class Sizes(NamedTuple):
 
     @property
     def near(self) -> int:
-        return 1 + self.outputs * (1 + self.near_rows) + self.inputs
+        return 1 + self.outputs * (1 + self.near_rows) + min(self.inputs, MOST_INPUTS)
 
     @property
     def near_rows(self) -> int:
@@ -89,7 +91,7 @@ class Sizes(NamedTuple):
 
     @property
     def far(self) -> int:
-        return 2 + FAR + (self.inputs if self.outputs == 1 else 0)
+        return 2 + FAR + (min(self.inputs, MOST_INPUTS) if self.outputs == 1 else 0)
 
     @property
     def pairs(self) -> int:
@@ -119,9 +121,9 @@ class Sizes(NamedTuple):
 
     def _of_the_stream(self) -> Shapes:
         d, i = (self.outputs,), (self.inputs,)
-        each = dict.fromkeys(("targets", "last", "mean", "squares", "steps", "strides", "strided", "gaps"), d)
-        inputs = dict.fromkeys(("x", "x_mean", "x_squares"), i)
-        return {**each, **inputs, "counts": (4,), "differences": (FAR, *d), "season": (self.season, *d)}
+        each = dict.fromkeys(("targets", "last", "strided", "gaps"), d)
+        spreads = {**dict.fromkeys(("levels", "steps", "strides"), (SPREAD, *d)), "inputs": (SPREAD, *i)}
+        return {**each, **spreads, "x": i, "counts": (4,), "differences": (FAR, *d), "season": (self.season, *d)}
 
     def _of_forecasts(self) -> Shapes:
         d, n = self.outputs, self.experts
@@ -147,7 +149,7 @@ class Sizes(NamedTuple):
             **{f"{name}_p": (d, size, size) for name, size in each.items()},
             **{f"{name}_w": (d, size) for name, size in (squares | each).items()},
             **dict.fromkeys(("shares", "variances", "votes", "errors"), (n, d)),
-            "levels": (d,),
+            "left_out": (d,),
             "coverage": (2, d),
         }
 
@@ -158,7 +160,7 @@ class Sizes(NamedTuple):
         for p, start in zip((m.near_p, m.far_p, m.pairs_p, m.cross_p, m.stack_p), starts, strict=True):
             p[...] = start * np.eye(p.shape[-1])
         m.shares[:], m.votes[:], m.variances[:] = -np.log(self.experts), -np.log(self.experts), 1
-        m.levels[:] = 1 - interval
+        m.left_out[:], m.season[:] = 1 - interval, np.nan
         issue_forecast(m, self.scratch(interval), np.zeros((self.networks, self.outputs)))
         return m
 
@@ -231,9 +233,10 @@ class NumberPanel:
         """What is expected of the next `ahead` targets."""
         numbers, slots = self._numbers, self._slots()
         too_late = np.arange(len(slots)) < len(slots) - 1 - numbers.counts[AGE]
-        blind = (numbers.issued_known[slots] == NO_BASE) | too_late[:, None]
+        known = numbers.issued_known[slots]
+        blind, vague = (known == NO_BASE) | too_late[:, None], (known != KNOWN) | too_late[:, None]
         expected, bounds, last = numbers.issued_mixed[slots], numbers.issued_bounds[slots], numbers.issued_base[slots]
-        expected[blind], last[blind], bounds.swapaxes(1, 2)[blind] = np.nan, np.nan, np.nan
+        expected[blind], last[blind], bounds.swapaxes(1, 2)[vague] = np.nan, np.nan, np.nan
         return Outlook(expected, bounds, last)
 
     def _slots(self) -> np.ndarray:

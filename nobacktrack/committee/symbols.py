@@ -13,6 +13,7 @@ from .contexts import COMPANY, ContextReader, Contexts, ContextsState, Reading
 from .labels import LabelModels, LabelState, begin_labels, more_labels
 from .mixing import MixerState, expected_probabilities, mix_items, mixer_state
 
+LARGEST = 1e6  # of a number in a row, as networks get it
 ROW_WEIGHTS = (
     0.05,
     0.3,
@@ -84,10 +85,13 @@ class SymbolPanel:
 
     def inside(self, piece: Chunk) -> tuple[Chunk, Chunk]:
         """A piece as the networks get it: what they predict from, and what they learn from."""
+        if self._labels is not None and isinstance(piece, Pairs):
+            piece = piece._replace(x=self.input(piece.x))
         return piece, piece
 
     def input(self, x: Any) -> Any:
-        return x
+        """An input as networks get it: of rows no number is so large that they could not bear it."""
+        return x if self._labels is None else np.clip(x, -LARGEST, LARGEST)
 
     def take(self, chunk: Chunk, y_hats: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
         """Learn from a chunk: the loss of each item, and what each expert made of it, in nats. `y_hats` of the
@@ -120,7 +124,7 @@ class SymbolPanel:
             self._reader.read(Reading(*one, True, self.symbols, self._learning))
         if self._labels is not None:
             self._labels.advance(x)
-        return x, x
+        return self.input(x), self.input(x)
 
     def reset(self) -> None:
         """Forget the past, not what was learned of it."""

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..compiled import exact
-from .past import KNOWN, NO_BASE, bounded
+from .past import KNOWN, NO_BASE
+from .spreads import bounded
 
 FREEDOM = 4.0  # of the Student densities
 VOTE, MOST_LOSS = 0.3, 8.0  # how fast votes follow squares of errors, and how much one of these may count
@@ -40,8 +41,8 @@ def share_out(m: Any, s: Any, f: Any, j: int, y: Any, learning: bool) -> Any:
         peak = max(peak, m.shares[i, j] - s.pz[i])
         if learning and f.known[j] != NO_BASE:
             heard, least = (FREEDOM + 1) * off * off / (FREEDOM + ratio), LEAST_VARIANCE * f.size[j] ** 2 + LEAST
-            if f.known[j] != KNOWN:  # the first that could be expected
-                variance, pace, heard = off * off, 1.0, off * off + 1e-3 * (y - f.base[j]) ** 2
+            if f.known[j] != KNOWN:  # the first that could be expected: there is no unit yet
+                variance, pace, heard, least = off * off, 1.0, off * off + 1e-3 * (y - f.base[j]) ** 2, LEAST
             m.variances[i, j] = max(variance + pace * (heard - variance), least)
     for i in range(experts):
         whole += math.exp(m.shares[i, j] - s.pz[i] - peak)
@@ -63,7 +64,7 @@ def vote(m: Any, f: Any, j: int, y: Any) -> None:
         usual = min(usual, m.errors[i, j])
     usual = max(usual, LEAST_VARIANCE * f.size[j] ** 2 + LEAST)
     for i in range(experts):
-        square = bounded(y - f.expected[i, j], m.strides[j], m.strided[j]) ** 2
+        square = bounded(m.strides, j, y - f.expected[i, j]) ** 2
         if f.known[j] == KNOWN:
             m.votes[i, j] -= VOTE / m.issued_base.shape[0] * min(square / usual / 2, MOST_LOSS)
         peak = max(peak, m.votes[i, j])

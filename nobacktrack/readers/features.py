@@ -10,34 +10,42 @@ from typing import Any
 
 import numpy as np
 
+from ..committee.spreads import COUNT, MEAN, SPREAD, SQUARES, add_number
 from ..errors import BadItem
 
 FARTHEST = 8.0  # standard deviations: what lies beyond counts as that far
 LEAST_CAPACITY = 4
 MANY_WORDS = 256
+LARGEST = 1e100
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 _log = logging.getLogger("nobacktrack")
 
 
 class Scale:
-    """The mean and deviation of all numbers so far (Welford 1962)."""
+    """The mean and deviation of the numbers of a column, whatever comes: `committee/spreads.py`."""
 
-    __slots__ = ("count", "mean", "squares")
+    __slots__ = ("spread",)
 
-    def __init__(self, count: float = 0, mean: float = 0.0, squares: float = 0.0):
-        self.count, self.mean, self.squares = count, mean, squares
+    def __init__(self, *record: float):
+        self.spread = np.array(record or [0.0] * SPREAD)[:, None]
 
     def add(self, value: float) -> None:
-        self.count += 1
-        off = value - self.mean
-        self.mean += off / self.count
-        self.squares += off * (value - self.mean)
+        add_number(self.spread, value)
+
+    @property
+    def count(self) -> float:
+        return float(self.spread[COUNT, 0])
+
+    @property
+    def mean(self) -> float:
+        return float(self.spread[MEAN, 0])
 
     @property
     def deviation(self) -> float:
         """Root of the mean square off the mean; 1 as long as all values are alike."""
-        deviation = math.sqrt(self.squares / self.count) if self.squares > 0 else 0.0
+        squares, count = float(self.spread[SQUARES, 0]), self.count
+        deviation = math.sqrt(squares / count) if squares > 0 else 0.0
         return deviation if deviation > 1e-12 * abs(self.mean) else 1.0
 
     def within(self, value: float) -> float:
@@ -49,7 +57,7 @@ class Scale:
         return self.mean + value * self.deviation
 
     def record(self) -> list[float]:
-        return [self.count, self.mean, self.squares]
+        return self.spread[:, 0].tolist()
 
 
 def calendar(name: Any, when: datetime.date) -> dict[str, Any]:
@@ -185,6 +193,15 @@ def _finite(name: Any, value: Any) -> float:
         number = float(value)
     except (TypeError, ValueError):
         raise BadItem(f"column {name!r}: {value!r} is neither a number nor a word") from None
-    if not -math.inf < number < math.inf:
-        raise BadItem(f"column {name!r}: {number} is not finite")
+    except OverflowError:
+        number = math.inf
+    return expect_usable(number, f"column {name!r}")
+
+
+def expect_usable(number: float, which: str) -> float:
+    """A number whose square is one too; others are refused."""
+    if not math.isfinite(number):
+        raise BadItem(f"{which}: {number} is not finite")
+    if abs(number) > LARGEST:
+        raise BadItem(f"{which}: {number} is larger than {LARGEST:g}; is it a mark for what is missing?")
     return number

@@ -89,8 +89,10 @@ class TableReader:
         """Refuse what only a committee on numbers can do."""
         if self.task == "classification" and len(targets) > 1:
             raise ValueError(f"targets: {', '.join(targets)}; several must be numbers, not labels")
-        wanted = [name for name, some in (("ahead", self.parts.ahead > 1), ("interval", self.parts.interval)) if some]
-        if wanted and not (self.parts.committee and self.task == "regression"):
+        parts = self.parts
+        asked = ("ahead", parts.ahead > 1), ("interval", parts.interval), ("season", parts.season)
+        wanted = [name for name, some in asked if some]
+        if wanted and not (parts.committee and self.task == "regression"):
             raise ValueError(f"{wanted[0]}: of numbers, by a committee; not by one network alone, nor of labels")
 
     def count_anew(self) -> None:

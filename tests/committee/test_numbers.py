@@ -58,6 +58,21 @@ def test_the_season_is_known_where_it_is_named():
     np.testing.assert_array_equal(each[7:, learner.experts.index("the season before")], y[7:])
 
 
+def test_the_first_season_may_have_gaps():
+    y = 300 + np.tile(np.random.default_rng(0).normal(size=7), 3)[:, None]
+    y[3] = np.nan
+    learner = committee(season=7)
+    _, each = expected(learner, np.zeros((len(y), 1)), y)
+    season = learner.experts.index("the season before")
+    assert abs(each[10, season, 0] - y[9, 0]) < 1e-9  # the last value in its place
+    np.testing.assert_array_equal(each[14:, season], y[7:14])
+
+
+def test_many_inputs_stay_affordable():
+    assert Sizes(inputs=5000, outputs=1, networks=2, season=0, ahead=1).near < 300
+    assert Sizes(inputs=5000, outputs=1, networks=2, season=0, ahead=1).far < 320
+
+
 def test_least_squares_are_least():
     """Weights are those of the weighted sum of squares, solved at once."""
     sizes = Sizes(inputs=1, outputs=1, networks=2, season=0, ahead=1)

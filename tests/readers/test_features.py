@@ -12,7 +12,7 @@ from nobacktrack.readers.features import Classes, Features, Scale
 from nobacktrack.readers.tally import frequencies_nats
 
 
-@given(some.lists(some.floats(-1e6, 1e6), min_size=1, max_size=30))
+@given(some.lists(some.floats(-1e6, 1e6), min_size=1, max_size=10))
 def test_a_scale_is_the_mean_and_deviation(values):
     scale = Scale()
     for value in values:
