@@ -204,7 +204,7 @@ def expected_probabilities(state: Any, look: Any, y_hats: Any, scratch: Any, p: 
     """The probability of each symbol to come next. `look`: logits and company of all choices, length of the match."""
     by_length, by_choice, shares, _ = state
     logits, company, length = look
-    values, inputs = scratch
+    values, inputs, above = scratch
     networks, symbols = y_hats.shape[0], p.size
     first, own = by_length[bucket_of(length)], inputs[0]
     for k in range(networks):
@@ -212,18 +212,21 @@ def expected_probabilities(state: Any, look: Any, y_hats: Any, scratch: Any, p: 
             values[k, :] = 1.0
     for expert in range(shares.size):
         weight = exp_or_zero(shares[expert])
+        above[:] = -1.0  # of each choice the probability of the upper branch, where it is known
         for a in range(symbols):
             low, chance = 0, 1.0
             high, split = next_choice(0, whole_range(symbols), symbols)
             while split > low:
-                if 1 <= expert <= networks:
-                    above = branch_of(values[expert - 1], low, split, min(high, symbols))
+                if above[split] >= 0:
+                    pass
+                elif 1 <= expert <= networks:
+                    above[split] = branch_of(values[expert - 1], low, split, min(high, symbols))
                 elif expert > networks:
-                    above = company[split, expert - networks - 1]
+                    above[split] = company[split, expert - networks - 1]
                 else:
                     set_inputs(own, logits[split], values, low, split, min(high, symbols))
-                    above = squash((add_up(first, own) + add_up(by_choice[split], own)) / 2)
-                chance *= max(above if a >= split else 1 - above, LEAST)
+                    above[split] = squash((add_up(first, own) + add_up(by_choice[split], own)) / 2)
+                chance *= max(above[split] if a >= split else 1 - above[split], LEAST)
                 low, high = (split, high) if a >= split else (low, split)
                 high, split = next_choice(low, high, symbols)
             p[a] += weight * chance

@@ -145,7 +145,8 @@ class SymbolPanel:
         y_hats = self._with_labels(y_hats)
         logits, company, length = self._reader.look(self.symbols)
         p = np.zeros(self.symbols)
-        expected_probabilities(tuple(self._mixer), (logits, company, length), y_hats, self._scratch(len(y_hats)), p)
+        scratch = *self._scratch(len(y_hats)), np.zeros(self.symbols)
+        expected_probabilities(tuple(self._mixer), (logits, company, length), y_hats, scratch, p)
         return np.log(p / p.sum())
 
     def _with_labels(self, y_hats: np.ndarray) -> np.ndarray:
