@@ -32,6 +32,9 @@ class Numbers(NamedTuple):
     strided: np.ndarray  # how many
     x: np.ndarray
     inputs: np.ndarray
+    rows: np.ndarray  # the last inputs, as they came, in a ring
+    first_x: np.ndarray  # values
+    first_y: np.ndarray
     differences: np.ndarray
     gaps: np.ndarray  # rows since the last value of each output
     season: np.ndarray
@@ -39,14 +42,20 @@ class Numbers(NamedTuple):
     issued_base: np.ndarray
     issued_size: np.ndarray
     issued_known: np.ndarray
+    issued_odd: np.ndarray
     issued_near: np.ndarray
     issued_far: np.ndarray
     issued_pairs: np.ndarray
     issued_cross: np.ndarray
+    issued_row: np.ndarray
+    issued_lags: np.ndarray
+    issued_clean: np.ndarray
     issued_stack: np.ndarray
     issued_expected: np.ndarray
     issued_mixed: np.ndarray
     issued_bounds: np.ndarray
+    extent: np.ndarray  # of each output, how far off the mean it was
+    cleaned: np.ndarray  # how many values, odd ones in a row, and the last ones without those that were odd
     near_p: np.ndarray  # inverse covariances and weights of least squares
     near_w: np.ndarray
     far_p: np.ndarray
@@ -57,16 +66,27 @@ class Numbers(NamedTuple):
     cross_w: np.ndarray
     stack_p: np.ndarray
     stack_w: np.ndarray
+    row_p: np.ndarray  # the same of `robust.py`, with the unit in which each feature began
+    row_w: np.ndarray
+    row_units: np.ndarray
+    lags_p: np.ndarray
+    lags_w: np.ndarray
+    lags_units: np.ndarray
+    clean_p: np.ndarray
+    clean_w: np.ndarray
+    clean_units: np.ndarray
+    noise: np.ndarray  # mean squares of their errors
+    farthest: np.ndarray  # deviations of each input in rows that fitted
     shares: np.ndarray  # log-weights and variances of the experts as densities
     variances: np.ndarray
-    votes: np.ndarray  # log-weights and mean squares of errors as forecasts
+    votes: np.ndarray  # log-weights as forecasts, and those after an odd value; mean squares of errors
     errors: np.ndarray
     left_out: np.ndarray  # the share of targets that intervals leave out on purpose
     coverage: np.ndarray  # how many targets had an interval, and how many were in it
 
 
 class Forecast(NamedTuple):
-    """A forecast that was issued: input, last value, unit, whether these are known; features of least squares; what
+    """A forecast that was issued: input, last value, unit, whether these are known, and odd; features of least squares; what
     each expert expects; the mixture and its interval.
     """
 
@@ -74,10 +94,14 @@ class Forecast(NamedTuple):
     base: Any
     size: Any
     known: Any
+    odd: Any
     near: Any
     far: Any
     pairs: Any
     cross: Any
+    row: Any
+    lags: Any
+    clean: Any
     stack: Any
     expected: Any
     mixed: Any
@@ -93,10 +117,14 @@ def forecast_at(m: Any, back: int) -> Any:
         m.issued_base[slot],
         m.issued_size[slot],
         m.issued_known[slot],
+        m.issued_odd[slot],
         m.issued_near[slot],
         m.issued_far[slot],
         m.issued_pairs[slot],
         m.issued_cross[slot],
+        m.issued_row[slot],
+        m.issued_lags[slot],
+        m.issued_clean[slot],
         m.issued_stack[slot],
         m.issued_expected[slot],
         m.issued_mixed[slot],
@@ -127,7 +155,11 @@ def take_input(m: Any, x: Any) -> None:
         m.counts[RING] = (m.counts[RING] + 1) % m.differences.shape[0]
     for which in (INPUTS, AGE, GAP):
         m.counts[which] += 1
+    newest = int(m.counts[INPUTS]) % m.rows.shape[0]
     for i in range(m.x.size):
+        m.rows[newest, i] = x[i]
+        if m.inputs[COUNT, i] == 0:
+            m.first_x[i] = x[i]
         add_around_mean(m.inputs, i, x[i])
         m.x[i] = clipped((x[i] - m.inputs[MEAN, i]) / deviation_in(m.inputs, i))
 

@@ -14,6 +14,7 @@ from .spreads import bounded
 FREEDOM = 4.0  # of the Student densities
 VOTE, MOST_LOSS = 0.3, 8.0  # how fast votes follow squares of errors, and how much one of these may count
 MEMORY = 1000.0  # targets in a running variance
+EARLY = 4.0  # the first mean squares of errors weigh error i of n by (i/n)^3: all experts begin badly
 LEAST_VARIANCE, LEAST = 1e-3, 1e-200  # of the usual square of a difference, and at all
 _CONSTANT = math.lgamma((FREEDOM + 1) / 2) - math.lgamma(FREEDOM / 2) - math.log(FREEDOM * math.pi) / 2
 
@@ -21,9 +22,9 @@ _CONSTANT = math.lgamma((FREEDOM + 1) / 2) - math.lgamma(FREEDOM / 2) - math.log
 @exact
 def mixture(m: Any, f: Any, j: int) -> Any:
     """What the experts expect of output j, weighed by their votes."""
-    total = 0.0
-    for i in range(m.votes.shape[0]):
-        total += math.exp(m.votes[i, j]) * f.expected[i, j]
+    total, odd = 0.0, int(f.odd[j])
+    for i in range(m.votes.shape[1]):
+        total += math.exp(m.votes[odd, i, j]) * f.expected[i, j]
     return total
 
 
@@ -56,9 +57,10 @@ def share_out(m: Any, s: Any, f: Any, j: int, y: Any, learning: bool) -> Any:
 @exact
 def vote(m: Any, f: Any, j: int, y: Any) -> None:
     """Fixed share over squares of errors, for one output, in units of the best running mean of them. Errors of
-    forecasts of `ahead` targets are of `ahead` rows each, and say the less.
+    forecasts of `ahead` targets are of `ahead` rows each, and say the less. Whom to trust after an odd value is learned
+    apart: whether it lasts or not.
     """
-    experts, usual, peak, whole = m.votes.shape[0], np.inf, -np.inf, 0.0
+    experts, odd, usual, peak, whole = m.votes.shape[1], int(f.odd[j]), np.inf, -np.inf, 0.0
     handed = 1 / (m.strided[j] + 3)
     for i in range(experts):
         usual = min(usual, m.errors[i, j])
@@ -66,10 +68,10 @@ def vote(m: Any, f: Any, j: int, y: Any) -> None:
     for i in range(experts):
         square = bounded(m.strides, j, y - f.expected[i, j]) ** 2
         if f.known[j] == KNOWN:
-            m.votes[i, j] -= VOTE / m.issued_base.shape[0] * min(square / usual / 2, MOST_LOSS)
-        peak = max(peak, m.votes[i, j])
-        m.errors[i, j] += max(1 / (m.strided[j] + 1), 1 / MEMORY) * (square - m.errors[i, j])
+            m.votes[odd, i, j] -= VOTE / m.issued_base.shape[0] * min(square / usual / 2, MOST_LOSS)
+        peak = max(peak, m.votes[odd, i, j])
+        m.errors[i, j] += max(EARLY / (m.strided[j] + EARLY), 1 / MEMORY) * (square - m.errors[i, j])
     for i in range(experts):
-        whole += math.exp(m.votes[i, j] - peak)
+        whole += math.exp(m.votes[odd, i, j] - peak)
     for i in range(experts):
-        m.votes[i, j] = math.log((1 - handed) * math.exp(m.votes[i, j] - peak) / whole + handed / experts)
+        m.votes[odd, i, j] = math.log((1 - handed) * math.exp(m.votes[odd, i, j] - peak) / whole + handed / experts)

@@ -115,6 +115,15 @@ class Features:
             self.capacity = 1 << (self.used - 1).bit_length()
         return self.capacity > before
 
+    def raw_vector(self, row: Mapping[Any, Any]) -> np.ndarray:
+        """A row as numbers as they are; of what is missing the mean, and 0 for what has no place."""
+        row = without_times(row)
+        vector = self.vector(row)
+        for name, (place, scale) in self.numbers.items():
+            value = row.get(name)
+            vector[place] = scale.mean if value is None or type(value) is str else float(value)
+        return vector
+
     def vector(self, row: Mapping[Any, Any]) -> np.ndarray:
         """A row as numbers; what has no place, or is missing, is 0."""
         vector = [0.0] * self.capacity

@@ -105,7 +105,7 @@ class TableReader:
         """The number that is expected with a row, or the probability of each label."""
         if self.live is None:
             return {} if self.task == "classification" else self.targets.named(self.targets.means)
-        y_hat = self.live.predict(self.features.vector(self._with_before(row, None)))
+        y_hat = self.live.predict(self._vector(self._with_before(row, None)))
         return self._meaning(y_hat, len(self.classes.places)).value
 
     def learn(self, row: Mapping[Any, Any], y: Any = None, *, ahead: bool = False) -> float:
@@ -115,7 +115,7 @@ class TableReader:
         y = label = self._check_target(y)
         row = self._with_before(row, y if ahead else None)
         grown = self.features.learn(row)
-        x = self.features.vector(row)
+        x = self._vector(row)
         used = len(self.classes.places)  # a label that is new could not be expected
         if y is not None and self.task == "classification":
             y = self._symbol(y)
@@ -138,7 +138,7 @@ class TableReader:
             if y not in self.classes.places:
                 raise BadItem(f"target: {y!r} was never seen in training")
             y = self.classes.places[y]
-        x = self.features.vector(self._with_before(row, label if ahead else None))
+        x = self._vector(self._with_before(row, label if ahead else None))
         if not ahead:
             live.advance(x)
         self._report(label, used)
@@ -172,9 +172,13 @@ class TableReader:
                 added[column] = last
         return {**row, **added}
 
+    def _vector(self, row: Mapping[Any, Any]) -> np.ndarray:
+        """A row as the learner gets it."""
+        return self.features.raw_vector(row) if self._raw else self.features.vector(row)
+
     @property
     def _raw(self) -> bool:
-        """Whether targets are given as they are: a committee scales them itself."""
+        """Whether numbers are given as they are: a committee scales them itself."""
         return self.parts.committee and self.task == "regression"
 
     def _report(self, y: Any, used: int) -> None:
