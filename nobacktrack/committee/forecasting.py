@@ -34,7 +34,7 @@ from .past import (
 from .robust import clean, expect_level, is_odd, learn_levels, set_clean, set_lags, set_row
 from .spreads import MEAN, clipped
 from .squares import gain, learn, product, set_pairs
-from .voting import mixture, share_out, vote
+from .voting import expect_less, mixture, share_out, vote
 
 NEAR, NEAR_ALONE, FAR = 3, 10, 48  # rows back: of all outputs, of an only one, of each
 CROSS = 24  # rows on all outputs, where that is not too much
@@ -163,6 +163,7 @@ def score(m: Any, s: Any, y: Any, cost: Any, learning: bool) -> Any:
             learn_level(m, f, j, y[j], s.share[0], learning)
             if learning and f.known[j] != NO_BASE:
                 vote(m, f, j, y[j])
+                expect_less(m, j)
             scored += 1
     for i in range(s.cost.size):
         cost[i] = s.cost[i] if scored else np.nan

@@ -142,7 +142,15 @@ class Sizes(NamedTuple):
         each = dict.fromkeys(("targets", "last", "strided", "gaps"), d)
         spreads = {**dict.fromkeys(("levels", "steps", "strides"), (SPREAD, *d)), "inputs": (SPREAD, *i)}
         rows = {"rows": (self.lag_rows, *i), "first_x": i, "first_y": d}
-        return {**each, **spreads, **rows, "x": i, "counts": (4,), "differences": (FAR, *d), "season": (self.season, *d)}
+        return {
+            **each,
+            **spreads,
+            **rows,
+            "x": i,
+            "counts": (4,),
+            "differences": (FAR, *d),
+            "season": (self.season, *d),
+        }
 
     def _of_forecasts(self) -> Shapes:
         d, n = self.outputs, self.experts
@@ -176,6 +184,7 @@ class Sizes(NamedTuple):
             "lags_units": (self.lags,),
             "clean_units": (d, CLEAN),
             "noise": (3, d),
+            "renewals": (2, d),
             "farthest": (self.inputs,),
             "extent": (d,),
             "cleaned": (2 + CLEAN_ROWS, d),

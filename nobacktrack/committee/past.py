@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..compiled import exact
-from .spreads import COUNT, MEAN, SQUARES, add_around_mean, add_around_zero, clipped, deviation_in
+from .spreads import COUNT, MEAN, add_around_mean, add_around_zero, clipped, deviation_in
 
 INPUTS, RING, AGE, GAP = range(4)  # inputs; place in the ring; inputs since an episode began, and since a target came
+STRIDES, LEVELS = range(2)  # places in `renewals`
 NO_BASE, NO_SIZE, KNOWN = 0.0, 1.0, 2.0  # whether a forecast has a last value to start from, and a unit
 
 
@@ -76,6 +77,7 @@ class Numbers(NamedTuple):
     clean_w: np.ndarray
     clean_units: np.ndarray
     noise: np.ndarray  # mean squares of their errors
+    renewals: np.ndarray  # how often strides and levels began anew, as far as what is learned knows
     farthest: np.ndarray  # deviations of each input in rows that fitted
     shares: np.ndarray  # log-weights and variances of the experts as densities
     variances: np.ndarray
@@ -234,19 +236,11 @@ def count_target(m: Any, j: int, y: Any) -> None:
     f = forecast_due(m)
     if is_due(m) and f.known[j] != NO_BASE:
         m.strided[j] += 1
-        if add_around_zero(m.strides, j, y - f.base[j]):
-            expect_less(m, j, m.strides[SQUARES, j] / m.strides[COUNT, j])
+        add_around_zero(m.strides, j, y - f.base[j])
     m.targets[j] += 1
     if m.targets[j] > 1:
         add_around_zero(m.steps, j, (y - m.last[j]) / (m.gaps[j] + 1))
     add_around_mean(m.levels, j, y)
-
-
-@exact
-def expect_less(m: Any, j: int, square: Any) -> None:
-    """Errors that were as large as strides are no longer: no expert is worse than the last value by what was."""
-    for i in range(m.errors.shape[0]):
-        m.errors[i, j], m.variances[i, j] = min(m.errors[i, j], square), min(m.variances[i, j], square)
 
 
 @exact

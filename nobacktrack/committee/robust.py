@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..compiled import exact
-from .spreads import MEAN, SETTLED, deviation_in
+from .past import LEVELS
+from .spreads import MEAN, RENEWALS, SETTLED, deviation_in
 from .squares import product
 
 FORGET = 0.9999
@@ -74,6 +75,7 @@ def expect_level(m: Any, j: int, w: Any, z: Any) -> Any:
 @exact
 def learn_levels(m: Any, f: Any, pz: Any, y: Any) -> None:
     """All of these least squares take in a target."""
+    begin_anew(m)
     weight = learn_shared(m, ROW, m.row_p, m.row_w, m.row_units, f.row, pz, y)
     if weight >= FITS:
         for i in range(f.row.size - 1):
@@ -84,6 +86,26 @@ def learn_levels(m: Any, f: Any, pz: Any, y: Any) -> None:
     for j in range(y.size):
         if np.isfinite(y[j]):
             learn_own(m, j, f.clean[j], pz, y[j])
+
+
+@exact
+def begin_anew(m: Any) -> None:
+    """Forget all where inputs or targets began anew: what was odd then has spoiled it."""
+    renewals = 0.0
+    for i in range(m.inputs.shape[1]):
+        renewals += m.inputs[RENEWALS, i]
+    for j in range(m.levels.shape[1]):
+        renewals += m.levels[RENEWALS, j]
+    if m.renewals[LEVELS, 0] == renewals:
+        return
+    m.renewals[LEVELS, 0] = renewals
+    for values in (m.row_p, m.row_w, m.lags_p, m.lags_w, m.noise):
+        values[:, :] = 0.0
+    m.clean_p[:, :, :] = 0.0
+    m.clean_w[:, :], m.clean_units[:, :] = 0.0, 0.0
+    m.row_units[:], m.lags_units[:], m.farthest[:] = 0.0, 0.0, 0.0
+    for j in range(m.extent.size):
+        m.extent[j] = 3 * deviation_in(m.levels, j)
 
 
 @exact

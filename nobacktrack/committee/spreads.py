@@ -15,8 +15,8 @@ from .nodes import SOURCES
 
 FARTHEST = 10.0  # deviations: what lies beyond counts as that far
 SETTLED = 10  # how many it takes to know what is far
-COUNT, MEAN, SQUARES, LAST, LATE_MEAN, LATE = range(6)  # rows of a spread, which has a place for each column
-SPREAD = 6
+COUNT, MEAN, SQUARES, LAST, LATE_MEAN, LATE, RENEWALS = range(7)  # rows of a spread, with a place for each column
+SPREAD = 7
 RECENT = 8.0  # the means of late weigh number i of n by (i/n)^7
 NARROW, PATIENCE, RENEWED = 0.01, 40, 100  # a mean square of late, over that of all; after how many; what it counts for
 
@@ -48,8 +48,8 @@ def clipped(x: Any) -> Any:
 
 
 @exact
-def add_around_mean(spread: Any, j: int, x: Any) -> bool:
-    """One more number, off the mean of all: whether the spread began anew."""
+def add_around_mean(spread: Any, j: int, x: Any) -> None:
+    """One more number, off the mean of all."""
     spread[COUNT, j] += 1
     count = spread[COUNT, j]
     off = bounded(spread, j, x - spread[MEAN, j])
@@ -60,11 +60,11 @@ def add_around_mean(spread: Any, j: int, x: Any) -> bool:
         spread[LATE_MEAN, j] += pace * apart
         spread[LATE, j] += pace * (apart * apart - spread[LATE, j])
     spread[LAST, j] = x
-    return renewed(spread, j)
+    renew(spread, j)
 
 
 @exact
-def add_around_zero(spread: Any, j: int, off: Any) -> bool:
+def add_around_zero(spread: Any, j: int, off: Any) -> None:
     """The same of a difference, off 0."""
     spread[COUNT, j] += 1
     count = spread[COUNT, j]
@@ -72,17 +72,16 @@ def add_around_zero(spread: Any, j: int, off: Any) -> bool:
     spread[SQUARES, j] += off * off
     if off != 0:
         spread[LATE, j] += min(1.0, RECENT / count) * (off * off - spread[LATE, j])
-    return renewed(spread, j)
+    renew(spread, j)
 
 
 @exact
-def renewed(spread: Any, j: int) -> bool:
+def renew(spread: Any, j: int) -> None:
     """Begin anew from the numbers of late, where these lie much nearer together."""
     count, late = spread[COUNT, j], spread[LATE, j]
-    if count < PATIENCE or late == 0 or late * count > NARROW * spread[SQUARES, j]:
-        return False
-    spread[COUNT, j], spread[MEAN, j], spread[SQUARES, j] = RENEWED, spread[LATE_MEAN, j], RENEWED * late
-    return True
+    if count >= PATIENCE and 0 < late * count < NARROW * spread[SQUARES, j]:
+        spread[COUNT, j], spread[MEAN, j], spread[SQUARES, j] = RENEWED, spread[LATE_MEAN, j], RENEWED * late
+        spread[RENEWALS, j] += 1
 
 
 @entry(SOURCES, EXACT)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..compiled import exact
-from .past import KNOWN, NO_BASE
-from .spreads import bounded
+from .past import KNOWN, NO_BASE, STRIDES
+from .spreads import RENEWALS, bounded, deviation_in
 
 FREEDOM = 4.0  # of the Student densities
 VOTE, MOST_LOSS = 0.3, 8.0  # how fast votes follow squares of errors, and how much one of these may count
@@ -26,6 +26,15 @@ def mixture(m: Any, f: Any, j: int) -> Any:
     for i in range(m.votes.shape[1]):
         total += math.exp(m.votes[odd, i, j]) * f.expected[i, j]
     return total
+
+
+@exact
+def expect_less(m: Any, j: int) -> None:
+    """Where strides turned out to be smaller than was known, so do errors: none counts for more than a stride."""
+    if m.renewals[STRIDES, j] != m.strides[RENEWALS, j]:
+        m.renewals[STRIDES, j], square = m.strides[RENEWALS, j], deviation_in(m.strides, j) ** 2
+        for i in range(m.errors.shape[0]):
+            m.errors[i, j], m.variances[i, j] = min(m.errors[i, j], square), min(m.variances[i, j], square)
 
 
 @exact

@@ -29,7 +29,7 @@ def committee(*updates, estimator=None, system: Any = SYSTEM):
 @pytest.fixture
 def short_periods(monkeypatch):
     """Members are looked at every 20 inputs, and may become the anchor every 40."""
-    for module in ("anchors", "session"):
+    for module in ("session", "anchors"):
         monkeypatch.setattr(f"nobacktrack.committee.{module}.PERIOD", 20)
     monkeypatch.setattr("nobacktrack.committee.anchors.PERIODS", 2)
 

@@ -94,7 +94,7 @@ def test_least_squares_are_least():
 
 @pytest.mark.parametrize("cut", [1, 7, 33])
 def test_the_cut_of_a_stream_changes_nothing(cut, monkeypatch, tmp_path):
-    for module in ("anchors", "session"):
+    for module in ("session", "anchors"):
         monkeypatch.setattr(f"nobacktrack.committee.{module}.PERIOD", 20)
     learner, (x, y) = committee(2, 2), rows(100, 2, 2)
     seen = np.random.default_rng(1).random(100) < 0.8
