@@ -88,8 +88,8 @@ class Numbers(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    """A forecast that was issued: input, last value, unit, whether these are known, and odd; features of least squares; what
-    each expert expects; the mixture and its interval.
+    """A forecast that was issued: input, last value, unit, whether these are known, and odd; features of least squares;
+    what each expert expects; the mixture and its interval.
     """
 
     x: Any

@@ -1,9 +1,9 @@
 """Least squares of targets as they are, on rows as they are: numbers may be of any size, and errors too; compiled.
 
-Those of `forecasting.py` go from the last value, in deviations that are clipped. These do neither. A number counts as it
-is unless it lies a hundred times farther out than any that fitted before, and a target weighs the less the farther it is
-from what was expected, as if errors were Student's: one odd row moves little, however far out it is. P begins for each
-feature in its own unit.
+Those of `forecasting.py` go from the last value, in deviations that are clipped. These do neither. A number counts as
+it is unless it lies a hundred times farther out than any that fitted before, and a target weighs the less the farther
+it is from what was expected, as if errors were Student's: one odd row moves little, however far out it is. P begins for
+each feature in its own unit.
 """
 
 from __future__ import annotations

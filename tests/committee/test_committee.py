@@ -158,7 +158,7 @@ def test_one_that_diverged_rests_until_the_next_look():
     live = nbt.Live(learner)
     for symbol in stream:
         live.learn(symbol)
-    state, info = learner.run(learner.init(0), stream)
+    state, _ = learner.run(learner.init(0), stream)
     for found in (live.state, state):
         assert found.influence.records[0].returns == 1
         assert found.influence.records[0].rests

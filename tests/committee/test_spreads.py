@@ -100,9 +100,9 @@ def test_a_number_whose_square_is_none_is_refused_and_changes_nothing(value):
     reader = TableReader("regression", COMMITTEE._replace(cell="gru", units=4, estimator="bptt:5"))
     reader.learn({"x": 1.0}, 2.0)
     before = reader.notes(), reader.state
-    with pytest.raises(nbt.BadItem, match="target: .*(larger than 1e.100|not finite)"):
+    with pytest.raises(nbt.BadItem, match=r"target: .*(larger than 1e.100|not finite)"):
         reader.learn({"x": 1.0}, value)
-    with pytest.raises(nbt.BadItem, match="column 'x': .*(larger than 1e.100|not finite)"):
+    with pytest.raises(nbt.BadItem, match=r"column 'x': .*(larger than 1e.100|not finite)"):
         reader.learn({"x": value}, 2.0)
     assert reader.notes() == before[0]
     assert nbt.checks.same_bits(reader.state, before[1])
