@@ -9,7 +9,7 @@ import numpy as np
 
 from ..compiled import exact
 from .past import KNOWN, NO_BASE, STRIDES
-from .spreads import RENEWALS, bounded, deviation_in
+from .spreads import RENEWALS, SQUARES, bounded, deviation_in
 
 FREEDOM = 4.0  # of the Student densities
 VOTE, MOST_LOSS = 0.3, 8.0  # how fast votes follow squares of errors, and how much one of these may count
@@ -39,24 +39,27 @@ def expect_less(m: Any, j: int) -> None:
 
 @exact
 def share_out(m: Any, s: Any, f: Any, j: int, y: Any, learning: bool) -> Any:
-    """Fixed share over Student densities, for one output: its loss."""
+    """Fixed share over Student densities, for one output: its loss. As long as nothing has moved there is no unit, and
+    nothing is learned.
+    """
     experts, peak = m.shares.shape[0], -np.inf
     usual = max(1 / (m.strided[j] + 2), 1 / MEMORY)
-    handed, whole = 1 / (m.strided[j] + 3), 0.0
+    handed, whole, first = 1 / (m.strided[j] + 3), 0.0, m.strides[SQUARES, j] == 0
+    moves = f.known[j] != NO_BASE and (not first or y != f.base[j])
     for i in range(experts):
         off, variance, pace = y - f.expected[i, j], m.variances[i, j], usual
         ratio = off * off / variance
         s.pz[i] = math.log(variance) / 2 + (FREEDOM + 1) / 2 * math.log1p(ratio / FREEDOM) - _CONSTANT
         s.cost[i] += s.pz[i]
         peak = max(peak, m.shares[i, j] - s.pz[i])
-        if learning and f.known[j] != NO_BASE:
+        if learning and moves:
             heard, least = (FREEDOM + 1) * off * off / (FREEDOM + ratio), LEAST_VARIANCE * f.size[j] ** 2 + LEAST
-            if f.known[j] != KNOWN:  # the first that could be expected: there is no unit yet
+            if first:  # there is no unit yet
                 variance, pace, heard, least = off * off, 1.0, off * off + 1e-3 * (y - f.base[j]) ** 2, LEAST
             m.variances[i, j] = max(variance + pace * (heard - variance), least)
     for i in range(experts):
         whole += math.exp(m.shares[i, j] - s.pz[i] - peak)
-    if learning and f.known[j] == KNOWN:
+    if learning and not first:
         for i in range(experts):
             kept = math.exp(m.shares[i, j] - s.pz[i] - peak) / whole
             m.shares[i, j] = math.log((1 - handed) * kept + handed / experts)

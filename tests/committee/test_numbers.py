@@ -68,6 +68,15 @@ def test_the_first_season_may_have_gaps():
     np.testing.assert_array_equal(each[14:, season], y[7:14])
 
 
+@pytest.mark.parametrize("scale", [1e-9, 1.0])
+def test_a_series_that_stands_still_at_first_is_no_surprise(scale):
+    y = np.concatenate([np.zeros(50), np.random.default_rng(0).normal(size=400)])[:, None]
+    learner = committee()
+    _, info = learner.run(learner.init(0), (np.zeros((450, 1)), scale * y))
+    assert np.ptp(info.loss[:50]) < 1e-6
+    assert info.loss[100:].mean() == pytest.approx(1.5 + math.log(scale), abs=0.3)
+
+
 def test_many_inputs_stay_affordable():
     assert Sizes(inputs=5000, outputs=1, networks=2, season=0, ahead=1).near < 300
     assert Sizes(inputs=5000, outputs=1, networks=2, season=0, ahead=1).far < 320
