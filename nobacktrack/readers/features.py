@@ -18,6 +18,7 @@ LEAST_CAPACITY = 4
 MANY_WORDS = 256
 LARGEST = 1e100
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 _log = logging.getLogger("nobacktrack")
 
@@ -61,14 +62,15 @@ class Scale:
 
 
 def calendar(name: Any, when: datetime.date) -> dict[str, Any]:
-    """A date as the day of the week and the hands of a clock that goes round in a year, once and twice; a time as the
-    day of the week and such a clock for the day.
+    """A date as the day of the week, the month and the hands of a clock that goes round in a year, once and twice; a
+    time as the day of the week, the month, the hour and such a clock for the day.
     """
+    found: dict[str, Any] = {f"{name}: weekday": WEEKDAYS[when.weekday()], f"{name}: month": MONTHS[when.month - 1]}
     if isinstance(when, datetime.datetime):
+        found[f"{name}: hour"] = f"{when.hour:02}"
         round_of, turn = "day", (when.hour + when.minute / 60 + when.second / 3600) / 24
     else:
         round_of, turn = "year", (when.timetuple().tm_yday - 1) / 365.25
-    found: dict[str, Any] = {f"{name}: weekday": WEEKDAYS[when.weekday()]}
     for times in (1, 2):
         angle = 2 * math.pi * times * turn
         found[f"{name}: {round_of} / {times}, sine"] = math.sin(angle)
