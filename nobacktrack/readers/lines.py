@@ -17,6 +17,9 @@ from ..errors import BadItem
 FORMS = ("csv", "jsonl")
 MOST_LOOKED_AT = 1000  # lines, for the first target
 _DATE = re.compile(r"\s*\d{4}[-/]\d\d[-/]\d\d")
+_OTHER_DATE = re.compile(  # 31.1.2024, 01/02/24 14:00, 2024.1.31
+    r"\s*(\d\d?([./-])\d\d?\2\d{4}|\d\d([./-])\d\d\3\d\d|\d{4}([./-])\d\d?\4\d\d?)(?![\w./-])"
+)
 MISSING = ("", "nan", "na", "n/a", "#n/a", "<na>", "null", "none", "-", "?")  # in lower case
 
 
@@ -121,6 +124,11 @@ def time_of(value: Any) -> datetime.date | None:
         return datetime.date.fromisoformat(text) if len(text) == 10 else datetime.datetime.fromisoformat(text)
     except ValueError:
         return None
+
+
+def is_other_date(value: Any) -> bool:
+    """Whether a value that is no time for `time_of` looks like a date all the same."""
+    return isinstance(value, str) and _OTHER_DATE.match(value) is not None
 
 
 def is_missing(value: Any, columns: Columns) -> bool:

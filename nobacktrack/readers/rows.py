@@ -262,6 +262,8 @@ class RowsReader:
         row = {name: self._value(name, named[name], kinds) for name in self._inputs(named, header)}
         found = {name: self._value(name, named.get(name), kinds) for name in self.columns.targets}
         target = found if len(found) > 1 else next(iter(found.values()))
+        for name in (name for name in kinds if name not in self.kinds and kinds[name] == "words"):
+            _warn_of_date(name, named[name])
         self.header, self.kinds = header, kinds  # a bad row leaves them as they were
         return row, target
 
@@ -316,3 +318,10 @@ class RowsReader:
 
     def _labels(self) -> tuple[str, ...]:
         return self.columns.targets if self.table.task == "classification" else ()
+
+
+def _warn_of_date(name: str, value: str) -> None:
+    """Say it where a word looks like a date."""
+    if lines.is_other_date(value):
+        message = "column %r: %r is read as a word; of dates and times only ISO 8601 is understood: 2024-01-31, %s"
+        _log.warning(message, name, value, "2024-01-31 14:00")
