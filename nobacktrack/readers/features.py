@@ -16,6 +16,7 @@ from ..errors import BadItem
 FARTHEST = 8.0  # standard deviations: what lies beyond counts as that far
 LEAST_CAPACITY = 4
 MANY_WORDS = 256
+LOOK, MANY_NEW = 200, 0.5  # after so many labels one looks whether more than this share of them were new
 LARGEST = 1e100
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -180,6 +181,12 @@ class Classes:
         while place >= self.capacity:
             self.capacity *= 2
         return place, True
+
+    def look(self, name: str, rows: int) -> None:
+        """Say, after some rows that had one, where labels are hardly ever the same."""
+        if rows == LOOK and len(self.places) > MANY_NEW * rows:
+            message = "column %r: %d different labels in %d rows; are they names, or numbers?"
+            _log.warning(message, name, len(self.places), rows)
 
     def record(self) -> dict[str, Any]:
         return {"labels": list(self.places), "capacity": self.capacity}

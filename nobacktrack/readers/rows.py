@@ -33,18 +33,26 @@ class RowsReader:
 
     What a column holds, numbers or words, is what its first value is, or words where `columns.words` says so; a value
     of the other kind later on is refused. With `learning=False` rows are only predicted, and may come without targets.
+    Where `labels` is given, it makes the table that takes the place of the first one if the first target is a label.
     """
 
     unit = "rows"
 
     def __init__(
-        self, table: TableReader, form: str, columns: Columns, *, learning: bool = True, skip_bad: bool = False
+        self,
+        table: TableReader,
+        form: str,
+        columns: Columns,
+        *,
+        learning: bool = True,
+        skip_bad: bool = False,
+        labels: Callable[[Any], TableReader] | None = None,
     ):
         if form not in FORMS:
             raise ValueError(f"format must be one of {', '.join(FORMS)}, not {form!r}")
         columns.expect_sound()
         self.table, self.form, self.columns = table, form, columns
-        self.learning, self.skip_bad = learning, skip_bad
+        self.learning, self.skip_bad, self._labels_table = learning, skip_bad, labels
         self.on_prediction: Callable[[dict[str, Any]], None] | None = None  # is given the prediction of each row
         self.scores = RowScores()
         self.kinds: dict[str, str] = {}
@@ -258,6 +266,7 @@ class RowsReader:
             named = lines.parse_json(text)
             if self.header is None:
                 self._expect_columns(list(named))
+        self._settle_task(named.get(self.columns.targets[0]))
         header, kinds = self.header or list(named), dict(self.kinds)
         row = {name: self._value(name, named[name], kinds) for name in self._inputs(named, header)}
         found = {name: self._value(name, named.get(name), kinds) for name in self.columns.targets}
@@ -266,6 +275,17 @@ class RowsReader:
             _warn_of_date(name, named[name])
         self.header, self.kinds = header, kinds  # a bad row leaves them as they were
         return row, target
+
+    def _settle_task(self, target: Any) -> None:
+        """Predict labels if the first target is one, where that was left open."""
+        if self._labels_table is None or lines.is_missing(target, self.columns):
+            return
+        before = self.table
+        if lines.is_label(target, self.form, self.columns):
+            self.table = self._labels_table(target)
+            self.table.features, self.table.tally = before.features, before.tally
+            self.table.on_prediction = before.on_prediction
+        self._labels_table = None
 
     def _expect_columns(self, names: list[str]) -> None:
         for name in (*self._targets(), *(self.columns.inputs or ()), *self.columns.words):

@@ -115,3 +115,24 @@ def test_what_the_first_target_is_decides_what_is_predicted(call, tmp_path, name
     (tmp_path / name).write_text(rows)
     summary = call("train", tmp_path / name, "--target", "y", "--units", 3, "--json").json()
     assert measure in summary
+
+
+def test_a_target_that_only_looks_like_a_number_is_told_of(call, tmp_path):
+    rows = tmp_path / "r.csv"
+    rows.write_text("x;y\n" + "1;806,15\n2;907,3\n" * 3)
+    options = "train", rows, "--target", "y", "--delimiter", ";", "--units", 3
+    told = "labels are predicted, since the first target is '806,15'; --decimal , reads it as a number"
+    assert told in call(*options).err
+    assert "labels are predicted" not in call(*options, "--decimal", ",").err
+
+
+def test_a_pipe_is_read_as_a_file_is(call, tmp_path, monkeypatch):
+    """The first target says what is predicted, wherever it comes from."""
+    rows = tmp_path / "r.jsonl"
+    rows.write_text('{"x": 1, "ok": true}\n{"x": 2, "ok": false}\n' * 20)
+    options = "--target", "ok", "--units", 3, "--json"
+    from_file = call("train", rows, *options).json()
+    with rows.open() as pipe:
+        monkeypatch.setattr("sys.stdin", pipe)
+        from_pipe = call("train", "-", "--format", "jsonl", *options).json()
+    assert from_pipe["accuracy"] == from_file["accuracy"]
