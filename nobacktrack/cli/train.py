@@ -155,14 +155,14 @@ def _form(stream: str, form: Form) -> Form:
     if form != Form.auto:
         return form
     return {".csv": Form.csv, ".tsv": Form.csv, ".jsonl": Form.jsonl, ".ndjson": Form.jsonl}.get(
-        Path(stream).suffix, Form.text
+        Path(stream).suffix.lower(), Form.text
     )
 
 
 def _between(stream: str, delimiter: str | None) -> str | None:
     """What is between the fields of CSV, None where nothing says it."""
     if delimiter is None:
-        return "\t" if Path(stream).suffix == ".tsv" else None
+        return "\t" if Path(stream).suffix.lower() == ".tsv" else None
     return delimiter.replace("\\t", "\t")
 
 
