@@ -145,6 +145,8 @@ class Features:
                     _log.warning("column %r: %d different words so far; leave names and times out", name, MANY_WORDS)
             else:
                 self.numbers[name] = self.used, Scale()
+                if len(self.numbers) == MANY_WORDS:
+                    _log.warning("%d columns of numbers so far, %r the last; are their names data?", MANY_WORDS, name)
             self.used += 1
 
     def record(self) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 import pytest
 
+import nobacktrack as nbt
+from nobacktrack.checks import same_bits
+from nobacktrack.readers.features import Features
 from nobacktrack.readers.lines import Columns, is_label, number_hint
 from nobacktrack.readers.rows import RowsReader
 from nobacktrack.readers.table import Parts, TableReader
@@ -65,3 +68,52 @@ def test_the_first_target_decides_where_that_was_left_open(target, task):
     assert reader.table.task == task
     assert (reader.tally.items, reader.tally.targets) == (7, 5)
     assert reader.table.features.numbers["x"][1].count == 7
+
+
+def test_columns_of_json_lines_come_and_go():
+    """A key that is not there is a value that is missing; a new one is a new column."""
+    reader, whole = rows_reader("jsonl"), rows_reader("jsonl")
+    reader.take(b'{"u": 1, "y": 2}\n{"y": 3}\n{"u": 2, "v": 5, "y": 1}\n{"u": 4, "v": 6, "y": 1}\n')
+    whole.take(b'{"u": 1, "y": 2}\n{"u": null, "y": 3}\n{"u": 2, "v": 5, "y": 1}\n{"u": 4, "v": 6, "y": 1}\n')
+    assert same_bits(reader.state, whole.state)
+    assert set(reader.table.features.numbers) == {"u", "v"}
+    assert reader.header == ["u", "y", "v"]
+    reader.take(b'{"u": 1}\n')
+    assert (reader.tally.items, reader.tally.targets) == (5, 4)
+    with pytest.raises(nbt.BadItem, match="row 6: column 'v': 'up' among numbers"):
+        reader.take(b'{"v": "up", "w": 1, "y": 1}\n')
+    assert "w" not in [*(reader.header or ()), *reader.kinds]
+
+
+def test_named_columns_of_json_lines_need_not_be_in_the_first_row(caplog):
+    reader = rows_reader("jsonl", columns=Columns(("y",), inputs=("u", "v", "misspelled"), words=("w",)))
+    reader.take(b'{"u": 1, "y": 2, "deep": {"a": [1]}}\n{"v": 3, "y": 3, "other": 1}\n')
+    reader.finish()
+    assert set(reader.table.features.numbers) == {"u", "v"}
+    assert "column 'misspelled': in no row so far" in caplog.text
+    with pytest.raises(nbt.BadItem, match="row 1: there is no column 'y' among 'u', 'z'"):
+        rows_reader("jsonl").take(b'{"u": 1, "z": 2}\n')
+
+
+def test_what_is_nested_can_be_left_out():
+    with pytest.raises(nbt.BadItem, match=r"column 'deep': dict is neither .*; --inputs names the columns to read"):
+        rows_reader("jsonl").take(b'{"u": 1, "deep": {"a": 1}, "y": 2}\n')
+
+
+def test_rows_that_are_evaluated_may_lack_columns():
+    trained = rows_reader("jsonl")
+    trained.take(b'{"u": 1, "y": 2}\n{"u": 2, "v": 1, "y": 3}\n')
+    frozen = RowsReader.resume(trained.learner, trained.state, trained.notes(), learning=False)
+    found = []
+    frozen.on_prediction = found.append
+    frozen.take(b'{"v": 2, "new": 7}\n')
+    assert found[0]["prediction"] == trained.table.predict({"v": 2.0})
+
+
+def test_columns_whose_names_are_data_are_told_of(caplog):
+    features = Features()
+    features.learn({f"user {i}": 1.0 for i in range(255)})
+    assert not caplog.messages
+    features.learn({"user 255": 1.0, "user 256": 1.0})
+    assert len(caplog.messages) == 1
+    assert "256 columns of numbers so far, 'user 255' the last" in caplog.text
