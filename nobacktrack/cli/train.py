@@ -182,7 +182,7 @@ def _load(file: Path) -> tuple[Any, Any, Any]:
     from ..readers.notes import RowsNotes, TextNotes, from_json
 
     learner, state, found = nbt.load(file)
-    notes = from_json(found)
+    notes = from_json(found, file)
     if not isinstance(notes, (TextNotes, RowsNotes)):
         raise ValueError(f"{file}: saved by a program, not by `nobacktrack train`: it does not say what it was reading")
     return learner, state, notes

@@ -6,6 +6,7 @@ import nobacktrack as nbt
 from nobacktrack.checks import same_bits
 from nobacktrack.readers.features import Features
 from nobacktrack.readers.lines import Columns, is_label, number_hint
+from nobacktrack.readers.notes import as_json, from_json
 from nobacktrack.readers.rows import RowsReader
 from nobacktrack.readers.table import Parts, TableReader
 
@@ -117,3 +118,11 @@ def test_columns_whose_names_are_data_are_told_of(caplog):
     features.learn({"user 255": 1.0, "user 256": 1.0})
     assert len(caplog.messages) == 1
     assert "256 columns of numbers so far, 'user 255' the last" in caplog.text
+
+
+def test_notes_of_another_version_are_refused_by_the_name_of_their_file():
+    reader = rows_reader()
+    reader.take(b"u,y\n1,2\n")
+    found = as_json(reader.notes()) | {"unheard": 1}
+    with pytest.raises(ValueError, match=r"old\.nbt: written by another version, with other notes"):
+        from_json(found, "old.nbt")
