@@ -16,8 +16,10 @@ from ..errors import BadItem
 FARTHEST = 8.0  # standard deviations: what lies beyond counts as that far
 LEAST_CAPACITY = 4
 MANY_WORDS = 256
+LOOK, MANY_NEW = 200, 0.5  # after so many labels one looks whether more than this share of them were new
 LARGEST = 1e100
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 _log = logging.getLogger("nobacktrack")
 
@@ -61,14 +63,15 @@ class Scale:
 
 
 def calendar(name: Any, when: datetime.date) -> dict[str, Any]:
-    """A date as the day of the week and the hands of a clock that goes round in a year, once and twice; a time as the
-    day of the week and such a clock for the day.
+    """A date as the day of the week, the month and the hands of a clock that goes round in a year, once and twice; a
+    time as the day of the week, the month, the hour and such a clock for the day.
     """
+    found: dict[str, Any] = {f"{name}: weekday": WEEKDAYS[when.weekday()], f"{name}: month": MONTHS[when.month - 1]}
     if isinstance(when, datetime.datetime):
+        found[f"{name}: hour"] = f"{when.hour:02}"
         round_of, turn = "day", (when.hour + when.minute / 60 + when.second / 3600) / 24
     else:
         round_of, turn = "year", (when.timetuple().tm_yday - 1) / 365.25
-    found: dict[str, Any] = {f"{name}: weekday": WEEKDAYS[when.weekday()]}
     for times in (1, 2):
         angle = 2 * math.pi * times * turn
         found[f"{name}: {round_of} / {times}, sine"] = math.sin(angle)
@@ -151,6 +154,8 @@ class Features:
                     _log.warning("column %r: %d different words so far; leave names and times out", name, MANY_WORDS)
             else:
                 self.numbers[name] = self.used, Scale()
+                if len(self.numbers) == MANY_WORDS:
+                    _log.warning("%d columns of numbers so far, %r the last; are their names data?", MANY_WORDS, name)
             self.used += 1
 
     def record(self) -> dict[str, Any]:
@@ -187,6 +192,12 @@ class Classes:
         while place >= self.capacity:
             self.capacity *= 2
         return place, True
+
+    def look(self, name: str, rows: int) -> None:
+        """Say, after some rows that had one, where labels are hardly ever the same."""
+        if rows == LOOK and len(self.places) > MANY_NEW * rows:
+            message = "column %r: %d different labels in %d rows; are they names, or numbers?"
+            _log.warning(message, name, len(self.places), rows)
 
     def record(self) -> dict[str, Any]:
         return {"labels": list(self.places), "capacity": self.capacity}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .names import cell_of, estimator_of, update_of
 
 BUDGET = 50.0  # microseconds an item
@@ -76,14 +78,14 @@ LADDER = (
 def choose_for_symbols(symbols: int, budget: float) -> tuple[Preset, str]:
     """The preset for an alphabet and a budget in microseconds a character, and why."""
     if symbols <= SMALL_ALPHABET and budget >= 25:
-        return PRESETS["symbols"], f"an alphabet of {symbols}, {budget:g} us a character"
+        return PRESETS["symbols"], f"an alphabet of {symbols}, a budget of {budget:g} us a character"
     affordable = [preset for cost, more, preset in LADDER if cost + more * (symbols - 65) <= budget]
-    return (affordable or [PRESETS["tiny"]])[-1], f"an alphabet of {symbols}, {budget:g} us a character"
+    return (affordable or [PRESETS["tiny"]])[-1], f"an alphabet of {symbols}, a budget of {budget:g} us a character"
 
 
 def choose_for_rows(budget: float) -> tuple[Preset, str]:
     """The preset for rows and a budget in microseconds a row, of which reading it is the larger part."""
-    return PRESETS["rows" if budget >= BUDGET else "tiny"], f"rows, {budget:g} us each"
+    return PRESETS["rows" if budget >= BUDGET else "tiny"], f"rows, a budget of {budget:g} us each"
 
 
 def recommend(
@@ -104,5 +106,15 @@ def recommend(
     ends = {name: size for name, size in ends.items() if size is not None}
     if set(ends) not in ({"symbols"}, {"inputs", "outputs"}, {"inputs", "symbols"}):
         raise ValueError(f"symbols, or inputs and outputs, or inputs and symbols; not {', '.join(ends) or 'nothing'}")
+    _expect_sizes(ends, budget)
     preset, _ = choose_for_rows(budget) if "inputs" in ends else choose_for_symbols(ends["symbols"], budget)
     return preset.learner(company, **ends)
+
+
+def _expect_sizes(ends: dict[str, Any], budget: Any) -> None:
+    """Refuse what is no size of a learner, or no cost, by its name."""
+    for name, size in ends.items():
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+            raise ValueError(f"{name}: a whole number of 1 or more, not {size!r}")
+    if not isinstance(budget, (int, float, np.number)) or not budget >= 0:
+        raise ValueError(f"budget: microseconds an item, 0 or more, not {budget!r}")

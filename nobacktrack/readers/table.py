@@ -125,6 +125,8 @@ class TableReader:
             live.advance(x)
         self._report(label, used)
         loss = math.nan if y is None else self._observe(y, used)
+        if y is not None:
+            self.classes.look(self.targets.names[0], self.errors.targets)
         if ahead:
             live.advance(x)
         self.tally.losses.add_one(loss)

@@ -40,3 +40,23 @@ def test_what_is_no_stream(ends):
 def test_a_company_of_another_kind():
     with pytest.raises(ValueError, match="is not for"):
         nbt.recommend(symbols=3, company=nbt.Forecasts())
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"symbols": "abc"}, "symbols: a whole number of 1 or more, not 'abc'"),
+        ({"inputs": 2, "outputs": 0}, "outputs: a whole number of 1 or more, not 0"),
+        ({"symbols": 3.0}, "symbols: a whole number"),
+        ({"symbols": 3, "budget": -1}, "budget: microseconds an item, 0 or more, not -1"),
+        ({"inputs": 1, "symbols": 3, "budget": float("nan")}, "budget: microseconds"),
+        ({"symbols": 3, "budget": "fast"}, "budget: microseconds"),
+    ],
+)
+def test_what_is_no_size_and_no_budget(asked, message):
+    with pytest.raises(ValueError, match=message):
+        nbt.recommend(**asked)
+
+
+def test_sizes_of_numpy_will_do():
+    assert isinstance(nbt.recommend(symbols=np.int64(3)), nbt.Committee)  # pyright: ignore[reportArgumentType]
