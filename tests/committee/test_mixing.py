@@ -10,6 +10,7 @@ import nobacktrack as nbt
 from nobacktrack.baselines import ctw
 from nobacktrack.committee import logistic, mixing
 from nobacktrack.committee.contexts import COMPANY, ContextReader, Contexts, Found, Reading
+from nobacktrack.committee.matches import OF
 
 SMALL = Contexts(depth=4, reach=1 << 10, memory=1 << 20)
 
@@ -103,11 +104,48 @@ def test_a_long_match_is_found():
     text = np.tile(random.integers(0, 26, 300), 3)
     reader = ContextReader(SMALL, SMALL.init())
     found = reader.read(whole(text, 26))
-    assert found.lengths[:300].max() <= 6
-    assert (found.lengths[310:] > 5).all()
+    assert found.standings[:300].max() <= 6
+    assert (found.standings[310:] > 5).all()
     logits, _, length = reader.look(26)
     assert length > 100
     assert np.abs(logits[16, -2]) > 3  # the upper half of the alphabet, or the lower
+
+
+def test_both_matches_are_found_at_their_lengths():
+    text = np.concatenate([part := np.random.default_rng(1).integers(0, 26, 300), part])
+    contexts = Contexts(reach=1 << 14, memory=1 << 20)
+    reader = ContextReader(contexts, contexts.init())
+    there = [reader.read(whole([symbol], 26)) and reader.state().matches[:, OF.there].tolist() for symbol in text]
+    assert there[303:305] == [[0, 0], [1, 0]]
+    assert there[308:310] == [[1, 0], [1, 1]]
+
+
+def copy_with_errors(random, original, symbols, share):
+    """The same symbols, a share of them drawn again."""
+    return np.where(random.random(len(original)) < share, random.integers(0, symbols, len(original)), original)
+
+
+def test_a_match_goes_on_after_a_symbol_that_was_wrong():
+    random, contexts = np.random.default_rng(2), Contexts(depth=6, match=12, reach=1 << 12, memory=1 << 20)
+    text = np.tile(random.integers(0, 4, 600), 2)
+    text[900] = (text[900] + 1) % 4
+    reader = ContextReader(contexts, contexts.init())
+    standings = reader.read(whole(text, 4)).standings
+    assert standings[900] == 288 + 12
+    assert (standings[901:917] == -1).all()
+    assert standings[917] == 16
+    reader.read(whole(random.integers(0, 4, 40), 4))
+    assert not reader.state().matches[:, OF.there].any()  # wrong too often
+
+
+def test_a_match_that_was_wrong_of_late_is_believed_less():
+    random, contexts = np.random.default_rng(3), Contexts(depth=6, match=12, reach=1 << 14, memory=1 << 20)
+    original = random.integers(0, 4, 1000)
+    text = np.concatenate([original, *(copy_with_errors(random, original, 4, 0.1 + i % 2 / 2) for i in range(9))])
+    reader = ContextReader(contexts, contexts.init())
+    reader.read(whole(text, 4))
+    rights = reader.state().rights[0, :4, :, 0].mean(axis=0)
+    assert rights[8] < rights[1] - 0.1
 
 
 def test_logarithms_and_exponentials():
@@ -118,7 +156,7 @@ def test_logarithms_and_exponentials():
     np.testing.assert_allclose([exp(v) for v in x], np.exp(x), rtol=1e-8)
 
 
-@pytest.mark.parametrize("changes", [{"depth": 1}, {"reach": 10}, {"memory": 1000}])
+@pytest.mark.parametrize("changes", [{"depth": 1}, {"match": 1}, {"reach": 10}, {"memory": 1000}])
 def test_bad_settings_are_refused(changes):
     with pytest.raises(ValueError, match=next(iter(changes))):
         Contexts(**changes)
