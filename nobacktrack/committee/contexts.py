@@ -35,6 +35,7 @@ from .matches import (
 from .nodes import NODE, RECENT, SOURCES, WORDS, find, look_at, move_nodes, next_choice, take_branch, whole_range
 
 MOST_CHOICES = 24  # on the way to a symbol
+SPREAD = (0, 1, 2, 3, 4, 5, 6, 9, 12, 16, 20, 24)  # symbols of a context, and the longest
 LEAST_NODES = 1 << 12
 FULLNESS = 0.6
 COMPANY = ("frequencies", "last two symbols", "context tree")  # models that stand for themselves
@@ -44,9 +45,9 @@ COMPANY = ("frequencies", "last two symbols", "context tree")  # models that sta
 class Contexts:
     """Contexts, matches and a weighted tree of contexts, for symbols, in `memory` bytes at most (64 MiB).
 
-    `depth` is the longest context, in symbols. Two matches are followed, of `match` symbols at least and of twice as
-    many; `reach` is how many symbols back they may begin. Where memory is full, the nodes that were seen least give
-    way.
+    `depth` is the longest context, in symbols; beyond 6 they are spread out. Two matches are followed, of `match`
+    symbols at least and of twice as many; `reach` is how many symbols back they may begin. Small alphabets need both
+    longer: a symbol says less. Where memory is full, the nodes that were seen least give way.
     """
 
     depth: int = static(default=6)
@@ -68,7 +69,7 @@ class Contexts:
     @property
     def lengths(self) -> tuple[int, ...]:
         """How many symbols each context has."""
-        return tuple(range(1 + self.depth))
+        return (*(length for length in SPREAD if length < self.depth), self.depth)
 
     @property
     def matches(self) -> tuple[int, ...]:

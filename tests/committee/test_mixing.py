@@ -148,6 +148,12 @@ def test_a_match_that_was_wrong_of_late_is_believed_less():
     assert rights[8] < rights[1] - 0.1
 
 
+def test_contexts_of_up_to_six_symbols_are_all_there_and_longer_ones_apart():
+    assert [Contexts(depth=depth).lengths for depth in (2, 6)] == [(0, 1, 2), (0, 1, 2, 3, 4, 5, 6)]
+    assert Contexts(depth=8).lengths == (0, 1, 2, 3, 4, 5, 6, 8)
+    assert Contexts(depth=24).lengths == (0, 1, 2, 3, 4, 5, 6, 9, 12, 16, 20, 24)
+
+
 def test_logarithms_and_exponentials():
     log, exp = numba.njit(lambda x: logistic.log(x)), numba.njit(lambda x: logistic.exp(x))
     x = np.concatenate([np.geomspace(1e-300, 1e300, 2000), [1.0]])
