@@ -148,6 +148,20 @@ def test_a_match_that_was_wrong_of_late_is_believed_less():
     assert rights[8] < rights[1] - 0.1
 
 
+@pytest.mark.parametrize(("symbols", "bits"), [(2, 0.35), (4, 0.6)])
+def test_long_repeats_of_a_small_alphabet_are_found(symbols, bits):
+    random, contexts = np.random.default_rng(4), nbt.recommend(symbols=symbols).company
+    library = [random.integers(0, symbols, size) for size in random.integers(200, 600, 10)]
+    text = np.concatenate([copy_with_errors(random, library[i], symbols, 0.02) for i in random.integers(0, 10, 75)])
+    reading = whole(text, symbols)
+    found, count = ContextReader(contexts, contexts.init()).read(reading), len(text)
+    state = mixing.mixer_state(symbols, contexts.inputs, 0)
+    losses, costs = np.zeros(count), np.zeros((count, len(state.shares)))
+    scratch = np.zeros((0, symbols)), np.zeros((found.logits.shape[1], contexts.inputs + 1))
+    mixing.mix_items(tuple(state), reading, found, np.zeros((0, count, symbols), np.float32), scratch, costs, losses)
+    assert losses[count // 2 :].mean() / math.log(2) < bits
+
+
 def test_contexts_of_up_to_six_symbols_are_all_there_and_longer_ones_apart():
     assert [Contexts(depth=depth).lengths for depth in (2, 6)] == [(0, 1, 2), (0, 1, 2, 3, 4, 5, 6)]
     assert Contexts(depth=8).lengths == (0, 1, 2, 3, 4, 5, 6, 8)
