@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import nobacktrack as nbt
+from nobacktrack import growth
 from nobacktrack.baselines import ctw
 from nobacktrack.committee import logistic, mixing
 from nobacktrack.committee.contexts import COMPANY, ContextReader, Contexts, Found, Reading
@@ -166,6 +167,36 @@ def test_contexts_of_up_to_six_symbols_are_all_there_and_longer_ones_apart():
     assert [Contexts(depth=depth).lengths for depth in (2, 6)] == [(0, 1, 2), (0, 1, 2, 3, 4, 5, 6)]
     assert Contexts(depth=8).lengths == (0, 1, 2, 3, 4, 5, 6, 8)
     assert Contexts(depth=24).lengths == (0, 1, 2, 3, 4, 5, 6, 9, 12, 16, 20, 24)
+
+
+def test_a_state_in_the_middle_of_a_match_goes_on_as_if_it_had_never_been_cut():
+    contexts = Contexts(depth=24, match=12, reach=1 << 12, memory=1 << 20)
+    text = np.tile(np.random.default_rng(5).integers(0, 3, 300), 3)
+    text[400] = (text[400] + 1) % 3
+    at_once = ContextReader(contexts, contexts.init())
+    whole_losses = at_once.read(whole(text, 3)).losses
+    first = ContextReader(contexts, contexts.init())
+    pieces = [first.read(whole(text[:405], 3)).losses]
+    second = ContextReader(contexts, first.state())
+    pieces.append(second.read(whole(text[405:], 3)).losses)
+    np.testing.assert_array_equal(np.concatenate(pieces), whole_losses)
+    for one, other in zip(at_once.state(), second.state(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_long_contexts_and_matches_stay_when_the_alphabet_grows():
+    learner = nbt.Committee(
+        (nbt.Learner(nbt.RNN(units=3, symbols=2), nbt.RTRL(), nbt.Kalman()),),
+        Contexts(depth=24, match=12, reach=1 << 12, memory=1 << 20),
+    )
+    text = np.tile(np.random.default_rng(6).integers(0, 2, 200), 3).astype(np.int32)
+    state, _ = learner.run(learner.init(0), text)
+    larger, grown = growth.enlarge(learner, state, symbols=4)
+    assert larger.company == learner.company
+    for before, after in zip(state.influence.panel.contexts, grown.influence.panel.contexts, strict=True):
+        np.testing.assert_array_equal(before, after)
+    _, info = larger.run(grown, text[:200])
+    assert info.loss[20:].mean() < 0.2
 
 
 def test_logarithms_and_exponentials():
