@@ -40,7 +40,7 @@ def begin_symbols(contexts: Contexts, symbols: int, networks: int, columns: int 
 def grown(state: SymbolPanelState, symbols: int, columns: int | None) -> SymbolPanelState:
     """The same for more symbols or columns: a choice keeps its number."""
     weights = np.asarray(state.mixer.by_choice)
-    more = np.tile(np.asarray(state.mixer.by_length)[:1], (symbols - len(weights), 1))
+    more = np.tile(np.asarray(state.mixer.by_standing)[:1], (symbols - len(weights), 1))
     mixer = state.mixer._replace(by_choice=np.concatenate([weights, more]))
     larger = () if columns is None else more_labels(state.labels, columns, symbols)  # pyright: ignore[reportArgumentType]
     return SymbolPanelState(state.contexts, mixer, larger)
@@ -143,10 +143,10 @@ class SymbolPanel:
     def predict(self, y_hats: np.ndarray) -> np.ndarray:
         """log p of each symbol; `y_hats` of the networks, (networks, symbols)."""
         y_hats = self._with_labels(y_hats)
-        logits, company, length = self._reader.look(self.symbols)
+        logits, company, standing = self._reader.look(self.symbols)
         p = np.zeros(self.symbols)
         scratch = *self._scratch(len(y_hats)), np.zeros(self.symbols)
-        expected_probabilities(tuple(self._mixer), (logits, company, length), y_hats, scratch, p)
+        expected_probabilities(tuple(self._mixer), (logits, company, standing), y_hats, scratch, p)
         return np.log(p / p.sum())
 
     def _with_labels(self, y_hats: np.ndarray) -> np.ndarray:
@@ -162,4 +162,4 @@ class SymbolPanel:
 
     def _scratch(self, networks: int) -> tuple[np.ndarray, np.ndarray]:
         choices = (self.symbols - 1).bit_length()
-        return np.zeros((networks, self.symbols)), np.zeros((choices, self._mixer.by_length.shape[1]))
+        return np.zeros((networks, self.symbols)), np.zeros((choices, self._mixer.by_standing.shape[1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,10 +11,14 @@ from .names import cell_of, estimator_of, update_of
 
 BUDGET = 50.0  # microseconds an item
 SMALL_ALPHABET = 16
+CONTEXT_BITS, LONGEST_CONTEXT = 32, 24  # of a small alphabet: how much a context holds, and how many symbols at most
+MATCH_BITS = 24  # that are the same where a match begins: few are by chance among a million
 
 
 class Preset(NamedTuple):
-    """A network, how it learns, and whether a committee is made of it; on symbols, the longest context in that."""
+    """A network, how it learns, and whether a committee is made of it; on symbols, the longest context in that, and
+    with how many symbols a match begins.
+    """
 
     cell: str
     units: int
@@ -21,6 +26,15 @@ class Preset(NamedTuple):
     update: str = "kalman"
     committee: bool = True
     depth: int = 6
+    match: int = 5
+
+    def on(self, symbols: int) -> Preset:
+        """The same for an alphabet: where it is small, contexts and matches are as long as in bits they should be."""
+        if symbols > SMALL_ALPHABET:
+            return self
+        bits = math.log2(max(symbols, 2))
+        depth, match = min(round(CONTEXT_BITS / bits), LONGEST_CONTEXT), math.ceil(MATCH_BITS / bits)
+        return self._replace(depth=max(self.depth, depth), match=max(self.match, match))
 
     def alone(self, **ends: int) -> Any:
         """The network by itself; `ends` are its `symbols`, or `inputs` and `outputs`, or `inputs` and `symbols`."""
@@ -40,7 +54,8 @@ class Preset(NamedTuple):
             return nbt.Committee((self.alone(**ends),), company)
         if "inputs" in ends:
             return nbt.Committee((self.alone(**ends), QUICK.alone(**ends)), company or nbt.Contexts())
-        return nbt.Committee((self.alone(**ends),), company or nbt.Contexts(depth=self.depth))
+        own = self.on(ends["symbols"])
+        return nbt.Committee((self.alone(**ends),), company or nbt.Contexts(depth=own.depth, match=own.match))
 
     def __str__(self) -> str:
         alone = self.network
@@ -78,9 +93,11 @@ LADDER = (
 def choose_for_symbols(symbols: int, budget: float) -> tuple[Preset, str]:
     """The preset for an alphabet and a budget in microseconds a character, and why."""
     if symbols <= SMALL_ALPHABET and budget >= 25:
-        return PRESETS["symbols"], f"an alphabet of {symbols}, a budget of {budget:g} us a character"
-    affordable = [preset for cost, more, preset in LADDER if cost + more * (symbols - 65) <= budget]
-    return (affordable or [PRESETS["tiny"]])[-1], f"an alphabet of {symbols}, a budget of {budget:g} us a character"
+        preset = PRESETS["symbols"]
+    else:
+        affordable = [preset for cost, more, preset in LADDER if cost + more * (symbols - 65) <= budget]
+        preset = (affordable or [PRESETS["tiny"]])[-1]
+    return preset.on(symbols), f"an alphabet of {symbols}, a budget of {budget:g} us a character"
 
 
 def choose_for_rows(budget: float) -> tuple[Preset, str]:

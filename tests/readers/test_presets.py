@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nobacktrack as nbt
-from nobacktrack.readers.presets import PRESETS
+from nobacktrack.readers.presets import BUDGET, PRESETS, choose_for_symbols
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,22 @@ def test_a_budget_and_a_company():
     forecasts = nbt.Forecasts(season=24, ahead=3)
     assert nbt.recommend(inputs=2, outputs=1, company=forecasts).company == forecasts
     assert nbt.recommend(inputs=1, outputs=1).system.units == PRESETS["rows"].units
+
+
+@pytest.mark.parametrize(
+    ("symbols", "depth", "match"), [(2, 24, 24), (4, 16, 12), (16, 8, 6), (17, 6, 5), (65, 6, 5), (256, 6, 5)]
+)
+def test_small_alphabets_need_longer_contexts_and_matches(symbols, depth, match):
+    preset, _ = choose_for_symbols(symbols, BUDGET)
+    company = preset.learner(symbols=symbols).company
+    assert (company.depth, company.match) == (depth, match) == (preset.depth, preset.match)
+    assert f"contexts of up to {depth} symbols" in str(preset)
+
+
+def test_a_preset_by_name_and_a_low_budget_need_them_too():
+    assert PRESETS["tiny"].learner(symbols=4).company == nbt.Contexts(depth=16, match=12)
+    assert nbt.recommend(symbols=2, budget=5).company == nbt.Contexts(depth=24, match=24)
+    assert nbt.recommend(symbols=65, budget=5).company == nbt.Contexts(depth=3)
 
 
 @pytest.mark.parametrize("ends", [{}, {"inputs": 2}, {"outputs": 1}, {"inputs": 1, "outputs": 1, "symbols": 2}])
