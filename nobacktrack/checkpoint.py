@@ -145,7 +145,17 @@ def _make(description: dict[str, Any], path: str | Path) -> Any:
     if "tuple" in description:
         return tuple(_make(item, path) for item in description["tuple"])
     fields = {name: _make(field, path) for name, field in description["fields"].items()}
-    return _class(description["class"], path)(**fields)
+    return _instance(description["class"], fields, path)
+
+
+def _instance(name: str, fields: dict[str, object], path: str | Path) -> object:
+    """What a file says of one of its classes, which may have had other fields when it was written."""
+    try:
+        return _class(name, path)(**fields)
+    except TypeError as error:
+        raise ValueError(
+            f"{path}: written by another version, whose {name} is not that of this one ({error})"
+        ) from None
 
 
 def _class(name: str, path: str | Path) -> Any:
@@ -243,7 +253,7 @@ def _grow(skeleton: Any, arrays: dict[str, np.ndarray], path: Any) -> Tree:
         return None
     (kind, value), *rest = skeleton.items()
     if kind == "class":
-        return _class(value, path)(**{key: _grow(item, arrays, path) for key, item in rest[0][1].items()})
+        return _instance(value, {key: _grow(item, arrays, path) for key, item in rest[0][1].items()}, path)
     if kind == "dict":
         return {key: _grow(item, arrays, path) for key, item in value.items()}
     if kind in ("list", "tuple"):

@@ -193,3 +193,37 @@ def test_a_cell_of_ones_own_is_saved_and_read_by_its_name(tmp_path):
     assert same_bits(found.state, state)
     assert registry.name_of(Doubling).endswith(":Doubling")
     assert registry.name_of(nbt.RNN) == "RNN"
+
+
+class Then(NamedTuple):
+    """A record as another version had it."""
+
+    value: Any
+    gone: Any
+
+
+class Now(NamedTuple):
+    """The same as this version has it."""
+
+    value: Any
+    new: Any
+
+
+def test_a_record_of_another_version_is_refused_in_one_line(tmp_path, monkeypatch):
+    learner = LEARNERS[0]
+    state = learner.init(0)
+    monkeypatch.setitem(registry._CLASSES, registry.name_of(Then), Then)
+    nbt.save(tmp_path / "a", learner, state._replace(h=Then(state.h, state.h)))
+    monkeypatch.setitem(registry._CLASSES, registry.name_of(Then), Now)
+    with pytest.raises(
+        ValueError, match=r"a: written by another version, whose .*Then is not that of this one"
+    ) as found:
+        nbt.load(tmp_path / "a")
+    assert "\n" not in str(found.value)
+
+
+def test_a_learner_of_another_version_is_refused_in_one_line(tmp_path, monkeypatch):
+    nbt.save(tmp_path / "a", LEARNERS[0], LEARNERS[0].init(0))
+    monkeypatch.setitem(registry._CLASSES, "LeakyRNN", Now)
+    with pytest.raises(ValueError, match="a: written by another version, whose LeakyRNN"):
+        nbt.load(tmp_path / "a")

@@ -125,7 +125,7 @@ def best_in(path: Path, unit: str) -> Best:
 
     if not path.exists():
         return Best()
-    notes = from_json(inspect(path)["notes"])
+    notes = from_json(inspect(path)["notes"], path)
     if not isinstance(notes, RowsNotes if unit == "rows" else TextNotes):
         raise ValueError(f"{path}: not of a run on {'rows' if unit == 'rows' else 'text'}: its loss is none to beat")
     table = notes.table if isinstance(notes, RowsNotes) else notes

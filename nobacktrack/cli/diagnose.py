@@ -82,7 +82,7 @@ def _from_checkpoint(path: Path, steps: int) -> tuple[Any, Any, Any]:
     from ..readers.notes import TextNotes, from_json
 
     learner, state, found = nbt.load(path)
-    notes = from_json(found)
+    notes = from_json(found, path)
     if not isinstance(notes, TextNotes) or notes.stream in (None, "-"):
         raise ValueError(
             f"{path}: it does not say which text it was reading; in Python: nbt.diagnose(learner, state, ...)"

@@ -28,7 +28,7 @@ def generate(
     from ..readers.notes import RowsNotes, TextNotes, from_json
 
     learner, state, found = nbt.load(file)
-    notes = from_json(found)
+    notes = from_json(found, file)
     if not isinstance(notes, TextNotes):
         rows = "it was trained on rows; generate writes text" if isinstance(notes, RowsNotes) else ""
         raise ValueError(f"{file}: {rows or 'it does not say which characters its symbols are'}")

@@ -28,17 +28,17 @@ def info(
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column()
     table.add_column(overflow="fold")
-    for name, value in _lines(found):
+    for name, value in _lines(found, file):
         table.add_row(f"[bold]{name}[/bold]", value)
     Console().print(table, highlight=False)
 
 
-def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
+def _lines(found: dict[str, Any], file: Path) -> list[tuple[str, str]]:
     """What people want to know, one line each."""
     from ..readers.notes import RowsNotes, TableNotes, TextNotes, from_json
     from ..readers.targets import NumberTargets
 
-    notes = from_json(found["notes"])
+    notes = from_json(found["notes"], file)
     lines = [
         ("learner", found["learner"]),
         ("steps", f"{found['t']:,}"),

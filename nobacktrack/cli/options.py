@@ -74,7 +74,7 @@ Words = Annotated[
 Predicted = Annotated[
     Task,
     typer.Option(
-        help="Predict a number or a label; by default what the first target of a file is, a number from a pipe.",
+        help="Predict a number or a label; by default what the first target is.",
         rich_help_panel=ROWS,
     ),
 ]

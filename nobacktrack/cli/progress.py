@@ -146,9 +146,9 @@ class RecordFile:
     """
 
     def __init__(self, path: Path, keep: int | None = None):
-        if path.suffix not in (".csv", ".jsonl", ".json"):
+        if path.suffix.lower() not in (".csv", ".jsonl", ".json"):
             raise ValueError(f"{path}: records are written to a file that ends in .csv or .jsonl")
-        self.is_csv = path.suffix == ".csv"
+        self.is_csv = path.suffix.lower() == ".csv"
         if keep is not None and path.exists() and path.stat().st_size > keep:
             os.truncate(path, keep)
         header, ended = _ends_of(path)

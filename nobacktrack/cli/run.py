@@ -248,7 +248,7 @@ def _say(summary: dict[str, Any], monitor: Monitor, learning: bool) -> None:
     for name, value in summary.items():
         if name == "experts":
             if value and monitor.unit == "rows":
-                console.print("recent rmse of each expert", highlight=False)
+                console.print("recent rmse of each expert, outliers bounded", highlight=False)
             width = max(WIDTH, *(len(expert) + 4 for expert in value)) if value else 0
             for expert, bits in value.items():
                 console.print(f"{f'  {expert}':<{width}}{bits:.4f}", highlight=False, soft_wrap=True)
@@ -256,7 +256,7 @@ def _say(summary: dict[str, Any], monitor: Monitor, learning: bool) -> None:
             for target, error in value.items():
                 beside = f"{error['rmse'] or math.nan:.4f}, last value {error['last_rmse'] or math.nan:.4f}"
                 console.print(f"{f'rmse of {target}':<{WIDTH}}{beside}", highlight=False, soft_wrap=True)
-        elif value is not None and value != 0 and name != "first_skipped":
+        elif name != "first_skipped" and _is_said(value):
             text = (
                 f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
             )
@@ -264,8 +264,16 @@ def _say(summary: dict[str, Any], monitor: Monitor, learning: bool) -> None:
             console.print(f"{label:<{WIDTH}}{text}", highlight=False, soft_wrap=True)
 
 
+def _is_said(value: Any) -> bool:
+    """Whether a value of the summary is worth a line: a count of nothing is not, a measure of zero is."""
+    return value is not None and (value != 0 or isinstance(value, float))
+
+
 def _say_what_next(monitor: Monitor, reader: Any, source: Any, checkpoint: Path | None, place: int) -> None:
     if not reader.learning:
+        return
+    if not reader.begun:
+        monitor.console.print(f"{source.name}: there were no rows; nothing is saved", highlight=False, soft_wrap=True)
         return
     if reader.position == place:
         again = "; --from-start reads it again" if source.seekable else ""

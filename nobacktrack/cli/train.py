@@ -3,37 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from ..readers.lines import MISSING, Columns, holds_labels
-from ..readers.names import Cell, estimator_of, update_of
-from ..readers.presets import BUDGET, PRESETS, Preset, choose_for_rows, choose_for_symbols
+from ..readers.names import estimator_of, update_of
+from ..readers.presets import BUDGET, PRESETS
 from . import options
+from .beginnings import Parts, columns_of, rows_reader, task_of, text_reader
 from .options import Form, Letters, Task
 from .run import Reporting, Saving, run
-
-
-class Parts(NamedTuple):
-    """The learner as it was asked for: by its parts, None for the default of what is read, by the name of a preset, or
-    by what an item may cost.
-    """
-
-    cell: Cell | None
-    units: int | None
-    estimator: str | None
-    update: str | None
-    seed: int
-    engine: str
-    preset: str | None
-    budget: float
-
-    @property
-    def named(self) -> bool:
-        """Whether any part of the network was asked for."""
-        return any(part is not None for part in (self.cell, self.units, self.estimator, self.update))
 
 
 def train(
@@ -93,14 +72,14 @@ def train(
         of_rows = target, inputs, words, delimiter, predictions, missing, ahead, season, interval, decimal != "."
         if any(of_rows):
             raise ValueError(f"{stream}: this is text; columns and predictions are of rows: --format csv or jsonl")
-        reader = _text_reader(stream, alphabet, parts, skip_bad)
+        reader = text_reader(stream, alphabet, parts, skip_bad)
     else:
         if alphabet != Letters.auto:
             raise ValueError(f"--alphabet is for text; {stream} is read as rows: --format text")
         between = _between(stream, delimiter) or ","
-        columns = _columns(stream, target, inputs, words, ahead, between, decimal, missing)
-        task = _task(stream, form, columns) if task == Task.auto else task
-        reader = _rows_reader(form, task, columns, parts, season, interval, skip_bad)
+        columns = columns_of(stream, target, inputs, words, ahead, between, decimal, missing)
+        task = task_of(stream, form, columns) if task == Task.auto else task
+        reader = rows_reader(form, task, columns, parts, season, interval, skip_bad)
     saving = Saving(checkpoint, checkpoint_every, checkpoint_seconds, keep_best)
     reporting = Reporting(log, tensorboard, log_seconds, predictions, json, scores, scores_by)
     run(reader, stream, saving, reporting)
@@ -176,107 +155,15 @@ def _form(stream: str, form: Form) -> Form:
     if form != Form.auto:
         return form
     return {".csv": Form.csv, ".tsv": Form.csv, ".jsonl": Form.jsonl, ".ndjson": Form.jsonl}.get(
-        Path(stream).suffix, Form.text
+        Path(stream).suffix.lower(), Form.text
     )
 
 
 def _between(stream: str, delimiter: str | None) -> str | None:
     """What is between the fields of CSV, None where nothing says it."""
     if delimiter is None:
-        return "\t" if Path(stream).suffix == ".tsv" else None
+        return "\t" if Path(stream).suffix.lower() == ".tsv" else None
     return delimiter.replace("\\t", "\t")
-
-
-def _names(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _columns(
-    stream: str,
-    target: str | None,
-    inputs: str | None,
-    words: str | None,
-    ahead: int,
-    delimiter: str,
-    decimal: str,
-    missing: str | None,
-) -> Columns:
-    targets = _names(target)
-    if not targets:
-        raise ValueError(f"{stream}: rows need --target, the column to predict")
-    read = [name for name in targets if name in (_names(inputs) or ())]
-    if read and not ahead:
-        raise ValueError(f"--inputs: {read[0]!r} is a target too: it would be read before it is predicted; --ahead 1?")
-    tokens = MISSING if missing is None else ("", *(token.lower() for token in _names(missing) or ()))
-    return Columns(targets, _names(inputs), _names(words) or (), ahead, delimiter, decimal, tokens)
-
-
-def _rows_reader(
-    form: Form, task: Task, columns: Columns, parts: Parts, season: int, interval: float, skip_bad: bool
-) -> Any:
-    from ..readers.rows import RowsReader
-    from ..readers.table import DEFAULT, TableReader
-    from ..readers.table import Parts as Network
-
-    default = DEFAULT if parts.named else Network.of(_rows_preset(parts, task))
-    given = parts.cell, parts.units, parts.estimator, parts.update, parts.seed
-    fields = zip(default._fields, given, strict=False)
-    chosen = default._replace(**{name: value for name, value in fields if value is not None})
-    chosen = chosen._replace(season=season, ahead=max(1, columns.ahead), interval=interval)
-    _ = estimator_of(chosen.estimator), update_of(chosen.update)  # refused before the first row, not after it
-    table = TableReader(task, chosen, targets=columns.targets, engine=parts.engine)
-    return RowsReader(table, form, columns, skip_bad=skip_bad)
-
-
-def _task(stream: str, form: Form, columns: Columns) -> Task:
-    """What the first target is."""
-    is_file = stream != "-" and Path(stream).is_file()
-    return Task.classification if is_file and holds_labels(Path(stream), form, columns) else Task.regression
-
-
-def _rows_preset(parts: Parts, task: Task) -> Preset:
-    """The one that was asked for, or what the budget suggests, in a line."""
-    if parts.preset is not None:
-        return PRESETS[parts.preset]
-    preset, why = choose_for_rows(parts.budget)
-    of_labels = "a quick network, linear models, and contexts of the labels before"
-    kind, company = ("numbers", "forecasts") if task == Task.regression else ("labels", of_labels)
-    _tell(f"learner: a committee of {preset.network}, and {company} ({kind} of {why})")
-    return preset
-
-
-def _tell(line: str) -> None:
-    Console(stderr=True).print(line, highlight=False, soft_wrap=True)
-
-
-def _text_reader(stream: str, letters: Letters, parts: Parts, skip_bad: bool) -> Any:
-    from ..committee import Committee
-    from ..readers.alphabets import Growing, Octets, known_alphabet
-    from ..readers.company import ContextCompany
-    from ..readers.text import TextReader
-
-    pipe = stream == "-" or not Path(stream).is_file()
-    if letters == Letters.auto:
-        letters = Letters.bytes if pipe else Letters.known
-    if letters == Letters.known and stream == "-":
-        raise ValueError("a pipe cannot be looked through first: --alphabet growing, or bytes")
-    alphabet = {Letters.bytes: Octets, Letters.growing: Growing}.get(letters, lambda: known_alphabet(stream))()
-    learner = _text_learner(alphabet.capacity, parts)
-    company = None if isinstance(learner, Committee) else ContextCompany()
-    state = learner.init(parts.seed)
-    return TextReader(learner, state, alphabet, engine=parts.engine, skip_bad=skip_bad, company=company)
-
-
-def _text_learner(symbols: int, parts: Parts) -> Any:
-    """What was asked for, or what the alphabet and the budget suggest, in a line."""
-    if parts.named:
-        given = parts.cell or Cell.lstm, parts.units or 64, parts.estimator or "block", parts.update or "kalman"
-        return Preset(*given, committee=False).learner(symbols=symbols)
-    if parts.preset is not None:
-        return PRESETS[parts.preset].learner(symbols=symbols)
-    preset, why = choose_for_symbols(symbols, parts.budget)
-    _tell(f"learner: {preset} ({why})")
-    return preset.learner(symbols=symbols)
 
 
 def _preset_name(preset: str | None, paper: bool) -> str | None:
@@ -295,7 +182,7 @@ def _load(file: Path) -> tuple[Any, Any, Any]:
     from ..readers.notes import RowsNotes, TextNotes, from_json
 
     learner, state, found = nbt.load(file)
-    notes = from_json(found)
+    notes = from_json(found, file)
     if not isinstance(notes, (TextNotes, RowsNotes)):
         raise ValueError(f"{file}: saved by a program, not by `nobacktrack train`: it does not say what it was reading")
     return learner, state, notes

@@ -17,9 +17,9 @@ from ..compiled import EXACT, entry, exact
 from .intervals import learn_level, set_bounds
 from .nodes import SOURCES
 from .past import (
+    AGE,
     KNOWN,
     NO_BASE,
-    clipped,
     forecast_at,
     forecast_due,
     hold_start,
@@ -31,8 +31,10 @@ from .past import (
     take_input,
     take_target,
 )
+from .robust import clean, expect_level, is_odd, learn_levels, set_clean, set_lags, set_row
+from .spreads import MEAN, clipped
 from .squares import gain, learn, product, set_pairs
-from .voting import mixture, share_out, vote
+from .voting import expect_less, mixture, share_out, vote
 
 NEAR, NEAR_ALONE, FAR = 3, 10, 48  # rows back: of all outputs, of an only one, of each
 CROSS = 24  # rows on all outputs, where that is not too much
@@ -90,7 +92,12 @@ def issue(m: Any, s: Any, y_hats: Any) -> None:
     set_pair_features(m, f.pairs)
     if f.cross.size:
         set_features(m, f.cross, CROSS)
+    set_row(m, f.row)
+    if f.lags.size:
+        set_lags(m, f.lags, m.rows.shape[0], m.counts[AGE])
     for j in range(m.last.size):
+        set_clean(m, j, f.clean[j])
+        f.odd[j] = 1.0 if is_odd(m, j) else 0.0
         set_far_features(m, f.far[j], j)
         set_expected(m, f, j, y_hats)
         add_stack(m, f, j)
@@ -102,11 +109,16 @@ def issue(m: Any, s: Any, y_hats: Any) -> None:
 def set_expected(m: Any, f: Any, j: int, y_hats: Any) -> None:
     """What all but the last expert expect of output j."""
     size, last, networks = f.size[j], m.last[j], y_hats.shape[0]
-    f.expected[0, j], f.expected[1, j] = last, m.mean[j]
+    f.expected[0, j], f.expected[1, j] = last, m.levels[MEAN, j]
     f.expected[2, j] = last + size * product(m.near_w[j], f.near)
     f.expected[3, j] = last + size * product(m.far_w[j], f.far[j])
     f.expected[4, j] = last + size * clipped(product(m.pairs_w[j], f.pairs))
-    at = 5
+    f.expected[5, j] = expect_level(m, j, m.row_w[j], f.row)
+    f.expected[6, j] = expect_level(m, j, m.clean_w[j], f.clean[j])
+    at = 7
+    if m.last.size == 1:
+        f.expected[at, j] = expect_level(m, j, m.lags_w[j], f.lags) if f.lags.size else f.expected[5, j]
+        at += 1
     if f.cross.size:
         f.expected[at, j] = last + size * product(m.cross_w[j], f.cross)
         at += 1
@@ -122,11 +134,11 @@ def set_expected(m: Any, f: Any, j: int, y_hats: Any) -> None:
 def add_stack(m: Any, f: Any, j: int) -> None:
     """The last expert: the mixture of the others, and least squares on how they differ from it."""
     others = f.expected.shape[0] - 1
-    peak, whole, mean = -np.inf, 0.0, 0.0
+    odd, peak, whole, mean = int(f.odd[j]), -np.inf, 0.0, 0.0
     for i in range(others):
-        peak = max(peak, m.votes[i, j])
+        peak = max(peak, m.votes[odd, i, j])
     for i in range(others):
-        weight = math.exp(m.votes[i, j] - peak)
+        weight = math.exp(m.votes[odd, i, j] - peak)
         whole += weight
         mean += weight * f.expected[i, j]
     mean /= whole
@@ -144,16 +156,23 @@ def score(m: Any, s: Any, y: Any, cost: Any, learning: bool) -> Any:
     for i in range(s.cost.size):
         s.cost[i] = 0.0
     for j in range(y.size):
+        if m.targets[j] == 0 and np.isfinite(y[j]):
+            m.first_y[j] = y[j]
         if is_due(m) and np.isfinite(y[j]):
             loss += share_out(m, s, f, j, y[j], learning)
             learn_level(m, f, j, y[j], s.share[0], learning)
             if learning and f.known[j] != NO_BASE:
                 vote(m, f, j, y[j])
+                expect_less(m, j)
             scored += 1
     for i in range(s.cost.size):
         cost[i] = s.cost[i] if scored else np.nan
     if learning and scored:
+        learn_levels(m, f, s.pz, y)
         learn_squares(m, s, f, y)
+    for j in range(y.size):
+        if is_due(m) and f.known[j] != NO_BASE:
+            clean(m, f, j, y[j])
     take_target(m, y, learning)
     return loss if scored else np.nan
 

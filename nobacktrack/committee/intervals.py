@@ -60,8 +60,8 @@ def set_bounds(m: Any, f: Any, j: int, share: Any) -> None:
     """The interval for output j: half of what it leaves out on each side; all numbers as long as no unit is known."""
     f.bounds[0, j], f.bounds[1, j] = -np.inf, np.inf
     if share > 0 and f.known[j] == KNOWN:
-        f.bounds[0, j] = quantile(m, f, j, m.levels[j] / 2)
-        f.bounds[1, j] = quantile(m, f, j, 1 - m.levels[j] / 2)
+        f.bounds[0, j] = quantile(m, f, j, m.left_out[j] / 2)
+        f.bounds[1, j] = quantile(m, f, j, 1 - m.left_out[j] / 2)
 
 
 @exact
@@ -72,5 +72,5 @@ def learn_level(m: Any, f: Any, j: int, y: Any, share: Any, learning: bool) -> N
         m.coverage[0, j] += 1
         m.coverage[1, j] += 0 if missed else 1
         if learning:
-            level = m.levels[j] + PACE * ((1 - share) - (1.0 if missed else 0.0))
-            m.levels[j] = min(max(level, LEAST_LEVEL), 1 - LEAST_LEVEL)
+            level = m.left_out[j] + PACE * ((1 - share) - (1.0 if missed else 0.0))
+            m.left_out[j] = min(max(level, LEAST_LEVEL), 1 - LEAST_LEVEL)

@@ -16,7 +16,7 @@ import numpy as np
 from ..compiled import EXACT, entry, exact
 from ..registry import register
 from .nodes import SOURCES
-from .past import deviation
+from .spreads import MEAN, SPREAD, add_around_mean, deviation_in
 from .squares import gain, learn, pairs_of, product, set_pairs
 from .words import from_words, put_in_front, to_words
 
@@ -28,19 +28,18 @@ FARTHEST = 8.0  # deviations
 POOLED, LEAST_VARIANCE, CONSTANT = 2.0, 0.02, 1e-6  # rows that all labels lend to one; variances
 PACE, LEAST_POWER, MOST_POWER = 0.05, 0.02, 10.0
 LAPSE_PACE, FIRST_LAPSE, LEAST_LAPSE, MOST_LAPSE = 0.3, 0.02, 1e-3, 0.9
-ROWS, TARGETS = range(2)
+TARGETS = 0
 LINEAR, PAIRS, BAYES = range(3)
 
 
 class Rows(NamedTuple):
-    """What is known: rows and targets so far; mean and squares of each column; 1 and the last row, in deviations, and 1
-    and its products; P and weights of both linear models; how often each label came, and mean and squares of each
-    column with it; power and lapse of all models.
+    """What is known: how many targets; the spread of each column; 1 and the last row, in deviations, and 1 and its
+    products; P and weights of both linear models; how often each label came, and mean and squares of each column with
+    it; power and lapse of all models.
     """
 
     counts: np.ndarray
-    mean: np.ndarray
-    squares: np.ndarray
+    inputs: np.ndarray
     z: np.ndarray
     pairs: np.ndarray
     p: np.ndarray
@@ -82,7 +81,7 @@ def shapes_of(inputs: int, labels: int) -> list[tuple[int, ...]]:
     features, pairs = 1 + min(inputs, MOST_LINEAR), 1 + pairs_of(inputs)
     linear = (features, features), (labels, features), (pairs, pairs), (labels, pairs)
     bayes, trust = ((labels,), (labels, inputs), (labels, inputs)), (len(NAMES),)
-    return [(2,), (inputs,), (inputs,), (1 + inputs,), (pairs,), *linear, *bayes, trust, trust]
+    return [(1,), (SPREAD, inputs), (1 + inputs,), (pairs,), *linear, *bayes, trust, trust]
 
 
 def _fresh(inputs: int, labels: int) -> Rows:
@@ -116,13 +115,10 @@ def more_labels(state: LabelState, inputs: int, labels: int) -> LabelState:
 @exact
 def take_row(m: Any, x: Any) -> None:
     """A row has come: in deviations off the mean of all so far."""
-    m.counts[ROWS] += 1
     for i in range(x.size):
-        off = x[i] - m.mean[i]
-        m.mean[i] += off / m.counts[ROWS]
-        m.squares[i] += off * (x[i] - m.mean[i])
-        size = deviation(m.squares[i], m.counts[ROWS])
-        m.z[1 + i] = min(max((x[i] - m.mean[i]) / size, -FARTHEST), FARTHEST)
+        add_around_mean(m.inputs, i, x[i])
+        off = (x[i] - m.inputs[MEAN, i]) / deviation_in(m.inputs, i)
+        m.z[1 + i] = min(max(off, -FARTHEST), FARTHEST)
     set_pairs(m.z[1:], m.pairs[1:])
 
 
@@ -139,7 +135,7 @@ def expect_bayes(m: Any, s: Any) -> None:
     """The evidence log N(z; centres, spreads), beside log(seen + 1/2). Columns that do not vary say nothing."""
     evidence, targets = s.evidence[BAYES], max(m.counts[TARGETS], 1.0)
     evidence[:] = 0.0
-    for i in range(m.mean.size):
+    for i in range(m.inputs.shape[1]):
         pooled = 0.0
         for a in range(m.seen.size):
             pooled += m.spreads[a, i]
@@ -202,7 +198,7 @@ def learn_label(m: Any, s: Any, y: int) -> None:
     m.seen[y] += 1
     learn_linear(m, s, LINEAR, (m.p, m.w, m.z), y)
     learn_linear(m, s, PAIRS, (m.pairs_p, m.pairs_w, m.pairs), y)
-    for i in range(m.mean.size):
+    for i in range(m.inputs.shape[1]):
         off = m.z[1 + i] - m.centres[y, i]
         m.centres[y, i] += off / m.seen[y]
         m.spreads[y, i] += off * (m.z[1 + i] - m.centres[y, i])

@@ -10,101 +10,148 @@ from ..compiled import exact
 from .logistic import stretch
 from .nodes import SLOWEST_MAP, mixed
 
-FIRST_LENGTH = 5  # of a match
-LONGEST_LOOK = 32  # symbols that are compared where a match begins
+LONGEST_LOOK = 32  # symbols more than its least length that are compared where a match begins
 LONGEST_MATCH = 1 << 16
+LENGTHS = 64  # that are told apart
+MOST_MISSES = 8  # of the last 32 symbols: a match that was wrong more often is given up
+LATELY = 16  # a match that was wrong less than so many symbols ago has yet to prove itself
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Place(NamedTuple):
-    """Where in the ring the next symbol goes, how many symbols are there, nodes in use, where the match is and how long
-    it is.
-    """
+    """Where in the ring the next symbol goes, how many symbols are there, and nodes in use."""
 
     next: int
     filled: int
     nodes: int
-    match: int
+
+
+class Match(NamedTuple):
+    """Where in the ring the symbol is that it expects, how many symbols it has been right for, at which of the last 32
+    it was wrong, a bit each, and whether it is there at all.
+    """
+
+    expected: int
     length: int
+    misses: int
+    there: int
 
 
 AT = Place(*range(len(Place._fields)))
+OF = Match(*range(len(Match._fields)))
 
 
 @exact
-def back(history: Any, place: Any, d: int) -> Any:
-    """The symbol that came d before the next one."""
-    return history[(np.int64(place[AT.next]) - d) % history.size]
+def back(history: Any, next: int, d: int) -> Any:
+    """The symbol that came d before a place."""
+    at = next - d
+    return history[at if at >= 0 else at + history.size]
 
 
 @exact
-def set_contexts(history: Any, place: Any, hashes: Any) -> None:
-    """A hash of the last 0, 1, ... symbols."""
-    hashed = _GOLDEN
-    hashes[0] = hashed
-    for d in range(1, hashes.size):
-        before = back(history, place, d) + 1 if d <= place[AT.filled] else 0
-        hashed = mixed(hashed + np.uint64(before + 1) * _GOLDEN)
-        hashes[d] = hashed
+def set_contexts(history: Any, place: Any, lengths: Any, hashes: Any) -> None:
+    """A hash of the last symbols, as many as each context has."""
+    hashed, d, end = _GOLDEN, 0, np.int64(place[AT.next])
+    for i in range(lengths.size):
+        while d < lengths[i]:
+            d += 1
+            before = back(history, end, d) + 1 if d <= place[AT.filled] else 0
+            hashed = mixed(hashed + np.uint64(before + 1) * _GOLDEN)
+        hashes[i] = hashed
 
 
 @exact
-def expected_symbol(history: Any, place: Any) -> int:
+def expected_symbol(history: Any, match: Any) -> int:
     """What came after the match; -1 where there is none."""
-    return history[place[AT.match]] if place[AT.length] else -1
+    return history[match[OF.expected]] if match[OF.there] else -1
 
 
 @exact
-def look_at_match(matches: Any, length: Any, expected: int, low: int, high: int, split: int, logits: Any) -> None:
-    """The two logits of the match, 0 where what it expects is no longer among low .. high - 1."""
-    logits[logits.size - 2], logits[logits.size - 1] = 0.0, 0.0
-    if length and low <= expected < high:
-        bucket = min(length, matches.shape[0] - 1)
-        sign = 1.0 if expected >= split else -1.0
-        logits[logits.size - 2] = sign * stretch(matches[bucket, 0])
-        logits[logits.size - 1] = sign * min(length, 32) / 8.0
+def standing_of(matches: Any) -> Any:
+    """The length of the longest match: 0 where there is none, -1 where all were wrong lately."""
+    standing = 0
+    for k in range(matches.shape[0]):
+        if matches[k, OF.there]:
+            length = np.int64(matches[k, OF.length])
+            own = -1 if matches[k, OF.misses] and length < LATELY else length
+            standing = own if standing <= 0 else max(standing, own)
+    return standing
 
 
 @exact
-def take_match(matches: Any, place: Any, right: bool) -> None:
-    """Learn how often a match of this length is right."""
-    bucket = min(place[AT.length], matches.shape[0] - 1)
-    matches[bucket, 1] += 1
-    pace = max(1 / (matches[bucket, 1] + 1.5), SLOWEST_MAP)
-    matches[bucket, 0] += ((1.0 if right else 0.0) - matches[bucket, 0]) * pace
+def misses_of(match: Any) -> int:
+    """How many of the last 32 symbols it got wrong."""
+    bits, count = np.int64(match[OF.misses]), 0
+    while bits:
+        bits &= bits - 1
+        count += 1
+    return count
 
 
 @exact
-def add_symbol(history: Any, heads: Any, place: Any, symbol: int) -> None:
-    """The past is one symbol longer; so is the match, or another one begins."""
-    size = history.size
-    if place[AT.length] and history[place[AT.match]] == symbol:
-        place[AT.length] = min(place[AT.length] + 1, LONGEST_MATCH)
-        place[AT.match] = (place[AT.match] + 1) % size
-    else:
-        place[AT.length] = 0
+def kind_of(match: Any) -> Any:
+    """Matches of one kind are as long, and were wrong as often of late."""
+    return min(np.int64(match[OF.length]), LENGTHS - 1), misses_of(match)
+
+
+@exact
+def trust(rights: Any, match: Any, logits: Any) -> None:
+    """The two logits of what a match expects."""
+    length, misses = kind_of(match)
+    logits[0] = stretch(rights[length, misses, 0])
+    logits[1] = min(np.int64(match[OF.length]), 32) / 8.0
+
+
+@exact
+def take_match(rights: Any, match: Any, right: bool) -> None:
+    """Learn how often such a match is right."""
+    length, misses = kind_of(match)
+    known = rights[length, misses]
+    known[1] += 1
+    known[0] += ((1.0 if right else 0.0) - known[0]) * max(1 / (known[1] + 1.5), SLOWEST_MAP)
+
+
+@exact
+def add_symbol(history: Any, heads: Any, place: Any, matches: Any, least: Any, symbol: int) -> None:
+    """The past is one symbol longer; matches go on, or others begin, each of a `least` length."""
+    for k in range(least.size):
+        if matches[k, OF.there]:
+            follow(history, matches[k], symbol)
     history[place[AT.next]] = symbol
-    place[AT.next] = (place[AT.next] + 1) % size
-    place[AT.filled] = min(place[AT.filled] + 1, size)
-    if place[AT.filled] < FIRST_LENGTH:
-        return
-    hashed = _GOLDEN
-    for d in range(1, FIRST_LENGTH + 1):
-        hashed = mixed(hashed + np.uint64(back(history, place, d) + 1) * _GOLDEN)
-    head = np.int64(hashed & np.uint64(heads.size - 1))
-    if place[AT.length] == 0:
-        begin_match(history, place, np.int64(heads[head]))
-    heads[head] = place[AT.next]
+    place[AT.next] = (place[AT.next] + 1) % history.size
+    place[AT.filled] = min(place[AT.filled] + 1, history.size)
+    hashed, d, end = _GOLDEN, 0, np.int64(place[AT.next])
+    for k in range(least.size):
+        if place[AT.filled] < least[k]:
+            return
+        while d < least[k]:
+            d += 1
+            hashed = mixed(hashed + np.uint64(back(history, end, d) + 1) * _GOLDEN)
+        head = np.int64(hashed & np.uint64(heads.shape[1] - 1))
+        if matches[k, OF.length] < least[k]:
+            begin_match(history, place, np.int64(heads[k, head]), least[k], matches[k])
+        heads[k, head] = end
 
 
 @exact
-def begin_match(history: Any, place: Any, candidate: int) -> None:
+def follow(history: Any, match: Any, symbol: int) -> None:
+    """A match goes on after a symbol that it got right or wrong, until it was wrong too often."""
+    right = history[match[OF.expected]] == symbol
+    match[OF.expected] = (match[OF.expected] + 1) % history.size
+    match[OF.misses] = ((np.int64(match[OF.misses]) << 1) & 0xFFFFFFFF) | (0 if right else 1)
+    match[OF.length] = min(match[OF.length] + 1, LONGEST_MATCH) if right else 0
+    if misses_of(match) > MOST_MISSES:
+        match[OF.there] = 0
+
+
+@exact
+def begin_match(history: Any, place: Any, candidate: int, least: int, match: Any) -> None:
     """Go on from where the same symbols came before, if they did."""
-    length = 0
-    most = min(np.int64(place[AT.filled]) - 1, LONGEST_LOOK)
-    if (np.int64(place[AT.next]) - candidate) % history.size < place[AT.filled]:
-        while length < most and history[(candidate - 1 - length) % history.size] == back(history, place, length + 1):
+    length, end = 0, np.int64(place[AT.next])
+    most = min(np.int64(place[AT.filled]) - 1, least + LONGEST_LOOK)
+    if (end - candidate) % history.size < place[AT.filled]:
+        while length < most and back(history, candidate, length + 1) == back(history, end, length + 1):
             length += 1
-    if length >= FIRST_LENGTH and candidate != place[AT.next]:
-        place[AT.match], place[AT.length] = candidate, length
+    if length >= least and candidate != end:
+        match[OF.expected], match[OF.length], match[OF.misses], match[OF.there] = candidate, length, 0, 1

@@ -13,7 +13,7 @@ from .logistic import exp, log, squash, stretch
 from .nodes import SOURCES, next_choice, whole_range
 
 LONG_MATCH = 16
-LENGTHS = 4  # of matches that have weights of their own: none, up to 15, up to 31, longer
+STANDINGS = 5  # of matches that have weights of their own: none, wrong lately, up to 15, up to 31, longer
 RATE, LEAST_RATE, SLOWING = 0.02, 0.002, 0.0005
 FIRST_WEIGHTS, BIAS = (0.15, 0.15), 0.3
 LEAST = 1e-9  # of a probability: what an expert calls impossible costs so much
@@ -21,11 +21,11 @@ LEAST = 1e-9  # of a probability: what an expert calls impossible costs so much
 
 @register
 class MixerState(NamedTuple):
-    """Weights of the inputs, by the length of the match and by the choice; log-weights of the experts; how many targets
+    """Weights of the inputs, by how the matches stand and by the choice; log-weights of the experts; how many targets
     there were.
     """
 
-    by_length: np.ndarray
+    by_standing: np.ndarray
     by_choice: np.ndarray
     shares: np.ndarray
     targets: np.ndarray
@@ -37,13 +37,13 @@ def mixer_state(symbols: int, inputs: int, networks: int, weights: tuple[float, 
     """
     first = np.repeat(np.array([*weights, 0], np.float32), [inputs, networks, 1])
     shares = np.full(1 + networks + len(COMPANY), -np.log(1 + networks + len(COMPANY)), np.float32)
-    return MixerState(np.tile(first, (LENGTHS, 1)), np.tile(first, (symbols, 1)), shares, np.zeros(2, np.uint32))
+    return MixerState(np.tile(first, (STANDINGS, 1)), np.tile(first, (symbols, 1)), shares, np.zeros(2, np.uint32))
 
 
 @exact
-def bucket_of(length: int) -> int:
-    """Which weights a match of some length has."""
-    return 0 if length == 0 else min(1 + length // LONG_MATCH, LENGTHS - 1)
+def bucket_of(standing: int) -> int:
+    """Which weights there are where matches stand so."""
+    return -standing if standing <= 0 else min(2 + standing // LONG_MATCH, STANDINGS - 1)
 
 
 @exact
@@ -87,7 +87,7 @@ def mix_items(state: Any, reading: Any, found: Any, y_hats: Any, scratch: Any, c
     the networks, (networks, items, symbols).
     """
     values, inputs = scratch
-    by_length, by_choice, shares, count = state
+    by_standing, by_choice, shares, count = state
     networks = y_hats.shape[0]
     for t in range(reading.targets.size):
         if not reading.seen[t]:
@@ -98,7 +98,7 @@ def mix_items(state: Any, reading: Any, found: Any, y_hats: Any, scratch: Any, c
             if not exponentials(y_hats[k, t], reading.symbols, values[k]):
                 values[k, : reading.symbols] = 1.0
         cost = costs[t]
-        mix_choices(by_length, by_choice, count, reading, found, values, inputs, t, cost)
+        mix_choices(by_standing, by_choice, count, reading, found, values, inputs, t, cost)
         for i in range(found.losses.shape[1]):
             cost[1 + networks + i] = found.losses[t, i]
         if reading.learning:
@@ -110,13 +110,13 @@ def mix_items(state: Any, reading: Any, found: Any, y_hats: Any, scratch: Any, c
 
 @exact
 def mix_choices(
-    by_length: Any, by_choice: Any, count: Any, reading: Any, found: Any, values: Any, inputs: Any, t: int, cost: Any
+    by_standing: Any, by_choice: Any, count: Any, reading: Any, found: Any, values: Any, inputs: Any, t: int, cost: Any
 ) -> None:
     """Walk down to a target and add up the logits of each choice. What the mixture and each network made of it goes to
     the front of `cost`. At the end the weights learn, so that all choices are foreseen with the same ones.
     """
     networks, symbols = values.shape[0], reading.symbols
-    first = by_length[bucket_of(found.lengths[t])]
+    first = by_standing[bucket_of(found.standings[t])]
     target, low, row = reading.targets[t], 0, 0
     for k in range(networks + 1):
         cost[k] = 0.0
@@ -151,7 +151,7 @@ def set_inputs(inputs: Any, logits: Any, values: Any, low: int, split: int, end:
 
 @exact
 def learn_choices(first: Any, by_choice: Any, inputs: Any, target: int, symbols: int, rate: Any) -> None:
-    """Weights go down the slope of the loss, those of the length of the match and those of the choice on their own."""
+    """Weights go down the slope of the loss, those of how the matches stand and those of the choice on their own."""
     low, row = 0, 0
     high, split = next_choice(0, whole_range(symbols), symbols)
     while split > low:
@@ -201,29 +201,32 @@ def exp_or_zero(x: Any) -> Any:
 
 @entry(SOURCES, EXACT)
 def expected_probabilities(state: Any, look: Any, y_hats: Any, scratch: Any, p: Any) -> None:
-    """The probability of each symbol to come next. `look`: logits and company of all choices, length of the match."""
-    by_length, by_choice, shares, _ = state
-    logits, company, length = look
-    values, inputs = scratch
+    """The probability of each symbol to come next. `look`: logits and company of all choices, how the matches stand."""
+    by_standing, by_choice, shares, _ = state
+    logits, company, standing = look
+    values, inputs, above = scratch
     networks, symbols = y_hats.shape[0], p.size
-    first, own = by_length[bucket_of(length)], inputs[0]
+    first, own = by_standing[bucket_of(standing)], inputs[0]
     for k in range(networks):
         if not exponentials(y_hats[k], symbols, values[k]):
             values[k, :] = 1.0
     for expert in range(shares.size):
         weight = exp_or_zero(shares[expert])
+        above[:] = -1.0  # of each choice the probability of the upper branch, where it is known
         for a in range(symbols):
             low, chance = 0, 1.0
             high, split = next_choice(0, whole_range(symbols), symbols)
             while split > low:
-                if 1 <= expert <= networks:
-                    above = branch_of(values[expert - 1], low, split, min(high, symbols))
+                if above[split] >= 0:
+                    pass
+                elif 1 <= expert <= networks:
+                    above[split] = branch_of(values[expert - 1], low, split, min(high, symbols))
                 elif expert > networks:
-                    above = company[split, expert - networks - 1]
+                    above[split] = company[split, expert - networks - 1]
                 else:
                     set_inputs(own, logits[split], values, low, split, min(high, symbols))
-                    above = squash((add_up(first, own) + add_up(by_choice[split], own)) / 2)
-                chance *= max(above if a >= split else 1 - above, LEAST)
+                    above[split] = squash((add_up(first, own) + add_up(by_choice[split], own)) / 2)
+                chance *= max(above[split] if a >= split else 1 - above[split], LEAST)
                 low, high = (split, high) if a >= split else (low, split)
                 high, split = next_choice(low, high, symbols)
             p[a] += weight * chance

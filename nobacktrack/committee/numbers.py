@@ -27,13 +27,18 @@ from .forecasting import (
     mix_rows,
     prepare_rows,
 )
-from .past import AGE, NO_BASE, Numbers
+from .past import AGE, KNOWN, NO_BASE, Numbers
+from .robust import CLEAN_ROWS
+from .spreads import SPREAD
 from .squares import pairs_of
 from .words import from_words, put_in_front, to_words
 
 STREAM = Numbers._fields.index("issued_known") + 1  # how many arrays of `Numbers` the stream alone decides
 ISSUED = Numbers._fields.index("near_p")  # how many come before what is learned
 LARGEST = 1e100  # of a number: squares of differences must be numbers too
+LAG_ROWS, MOST_LAGS = 10, 96  # of the inputs, for least squares on rows of them; features at most
+CLEAN = 1 + CLEAN_ROWS
+MOST_INPUTS = 256  # of least squares, the first ones
 MOST_FEATURES = 224  # of least squares on all outputs over a day of rows: they cost their square
 
 
@@ -80,7 +85,7 @@ class Sizes(NamedTuple):
 
     @property
     def near(self) -> int:
-        return 1 + self.outputs * (1 + self.near_rows) + self.inputs
+        return 1 + self.outputs * (1 + self.near_rows) + min(self.inputs, MOST_INPUTS)
 
     @property
     def near_rows(self) -> int:
@@ -89,7 +94,7 @@ class Sizes(NamedTuple):
 
     @property
     def far(self) -> int:
-        return 2 + FAR + (self.inputs if self.outputs == 1 else 0)
+        return 2 + FAR + (min(self.inputs, MOST_INPUTS) if self.outputs == 1 else 0)
 
     @property
     def pairs(self) -> int:
@@ -101,15 +106,30 @@ class Sizes(NamedTuple):
         return features if self.outputs > 1 and features <= MOST_FEATURES else 0
 
     @property
+    def row(self) -> int:
+        return 1 + min(self.inputs, MOST_INPUTS)
+
+    @property
+    def lag_rows(self) -> int:
+        """How many rows of all inputs least squares look back: two at least, or none, which are held all the same."""
+        rows = min(LAG_ROWS, MOST_LAGS // self.inputs)
+        return rows if self.outputs == 1 and rows > 1 else 1
+
+    @property
+    def lags(self) -> int:
+        return 1 + self.inputs * self.lag_rows if self.lag_rows > 1 else 0
+
+    @property
     def experts(self) -> int:
         return len(self.names([""] * self.networks))
 
     def names(self, networks: list[str]) -> list[str]:
         """The experts."""
         cross = ["least squares, all outputs over a day of rows"] if self.cross else []
+        lags = ["least squares, rows of inputs"] if self.outputs == 1 else []
         season = ["the season before"] if self.season else []
-        squares = ["last rows", "each output over many rows", "products of inputs"]
-        simple = ["last value", "mean so far", *(f"least squares, {of}" for of in squares)]
+        squares = ["last rows", "each output over many rows", "products of inputs", "the row", "cleaned values"]
+        simple = ["last value", "mean so far", *(f"least squares, {of}" for of in squares), *lags]
         return [*simple, *cross, *season, *networks, "least squares on the others"]
 
     def shapes(self) -> list[tuple[int, ...]]:
@@ -119,19 +139,31 @@ class Sizes(NamedTuple):
 
     def _of_the_stream(self) -> Shapes:
         d, i = (self.outputs,), (self.inputs,)
-        each = dict.fromkeys(("targets", "last", "mean", "squares", "steps", "strides", "strided", "gaps"), d)
-        inputs = dict.fromkeys(("x", "x_mean", "x_squares"), i)
-        return {**each, **inputs, "counts": (4,), "differences": (FAR, *d), "season": (self.season, *d)}
+        each = dict.fromkeys(("targets", "last", "strided", "gaps"), d)
+        spreads = {**dict.fromkeys(("levels", "steps", "strides"), (SPREAD, *d)), "inputs": (SPREAD, *i)}
+        rows = {"rows": (self.lag_rows, *i), "first_x": i, "first_y": d}
+        return {
+            **each,
+            **spreads,
+            **rows,
+            "x": i,
+            "counts": (4,),
+            "differences": (FAR, *d),
+            "season": (self.season, *d),
+        }
 
     def _of_forecasts(self) -> Shapes:
         d, n = self.outputs, self.experts
         issued = {
-            **dict.fromkeys(("base", "size", "known", "mixed"), (d,)),
+            **dict.fromkeys(("base", "size", "known", "odd", "mixed"), (d,)),
             "x": (self.inputs,),
             "near": (self.near,),
             "far": (d, self.far),
             "pairs": (self.pairs,),
             "cross": (self.cross,),
+            "row": (self.row,),
+            "lags": (self.lags,),
+            "clean": (d, CLEAN),
             "stack": (d, n - 1),
             "expected": (n, d),
             "bounds": (2, d),
@@ -140,14 +172,23 @@ class Sizes(NamedTuple):
 
     def _of_what_is_learned(self) -> Shapes:
         d, n = self.outputs, self.experts
-        squares = {"near": self.near, "pairs": self.pairs, "cross": self.cross}
-        each = {"far": self.far, "stack": n - 1}
+        squares = {"near": self.near, "pairs": self.pairs, "cross": self.cross, "row": self.row, "lags": self.lags}
+        each = {"far": self.far, "stack": n - 1, "clean": CLEAN}
         return {
             **{f"{name}_p": (size, size) for name, size in squares.items()},
             **{f"{name}_p": (d, size, size) for name, size in each.items()},
             **{f"{name}_w": (d, size) for name, size in (squares | each).items()},
-            **dict.fromkeys(("shares", "variances", "votes", "errors"), (n, d)),
-            "levels": (d,),
+            **dict.fromkeys(("shares", "variances", "errors"), (n, d)),
+            "votes": (2, n, d),
+            "row_units": (self.row,),
+            "lags_units": (self.lags,),
+            "clean_units": (d, CLEAN),
+            "noise": (3, d),
+            "renewals": (2, d),
+            "farthest": (self.inputs,),
+            "extent": (d,),
+            "cleaned": (2 + CLEAN_ROWS, d),
+            "left_out": (d,),
             "coverage": (2, d),
         }
 
@@ -157,13 +198,15 @@ class Sizes(NamedTuple):
         starts = NEAR_COVARIANCE, FAR_COVARIANCE, PAIRS_COVARIANCE, FAR_COVARIANCE, STACK_COVARIANCE
         for p, start in zip((m.near_p, m.far_p, m.pairs_p, m.cross_p, m.stack_p), starts, strict=True):
             p[...] = start * np.eye(p.shape[-1])
-        m.shares[:], m.votes[:], m.variances[:] = -np.log(self.experts), -np.log(self.experts), 1
-        m.levels[:] = 1 - interval
+        m.variances[:] = 1
+        for weights in (m.shares, m.votes):
+            weights[:] = -np.log(self.experts)
+        m.left_out[:], m.season[:] = 1 - interval, np.nan
         issue_forecast(m, self.scratch(interval), np.zeros((self.networks, self.outputs)))
         return m
 
     def scratch(self, interval: float) -> Scratch:
-        most = max(self.near, self.far, self.pairs, self.cross, self.experts)
+        most = max(self.near, self.far, self.pairs, self.cross, self.row, self.lags, CLEAN, self.experts)
         return Scratch(np.zeros(self.experts), np.zeros(most), np.array([interval]))
 
 
@@ -186,6 +229,9 @@ def with_inputs(state: NumberPanelState, inputs: int) -> NumberPanelState:
     sizes, known = unpack(state)
     larger = sizes._replace(inputs=inputs)
     fresh = larger.begin(0.0)
+    if larger.lag_rows != sizes.lag_rows:  # what was learned of rows of inputs is for other features
+        none = {name: getattr(fresh, name) for name in Numbers._fields if "lags" in name or name == "rows"}
+        known = known._replace(**none)
     put_in_front(fresh, known)
     return pack(larger, fresh)
 
@@ -231,9 +277,10 @@ class NumberPanel:
         """What is expected of the next `ahead` targets."""
         numbers, slots = self._numbers, self._slots()
         too_late = np.arange(len(slots)) < len(slots) - 1 - numbers.counts[AGE]
-        blind = (numbers.issued_known[slots] == NO_BASE) | too_late[:, None]
+        known = numbers.issued_known[slots]
+        blind, vague = (known == NO_BASE) | too_late[:, None], (known != KNOWN) | too_late[:, None]
         expected, bounds, last = numbers.issued_mixed[slots], numbers.issued_bounds[slots], numbers.issued_base[slots]
-        expected[blind], last[blind], bounds.swapaxes(1, 2)[blind] = np.nan, np.nan, np.nan
+        expected[blind], last[blind], bounds.swapaxes(1, 2)[vague] = np.nan, np.nan, np.nan
         return Outlook(expected, bounds, last)
 
     def _slots(self) -> np.ndarray:

@@ -6,36 +6,36 @@ come: what it was made of is held until then, so that nothing is learned before 
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..compiled import exact
+from .spreads import COUNT, MEAN, add_around_mean, add_around_zero, clipped, deviation_in
 
-FARTHEST = 10.0  # deviations: what lies beyond counts as that far
-SETTLED = 10  # how many it takes to know what is far
 INPUTS, RING, AGE, GAP = range(4)  # inputs; place in the ring; inputs since an episode began, and since a target came
+STRIDES, LEVELS = range(2)  # places in `renewals`
 NO_BASE, NO_SIZE, KNOWN = 0.0, 1.0, 2.0  # whether a forecast has a last value to start from, and a unit
 
 
 class Numbers(NamedTuple):
     """What is known, in the order in which a checkpoint keeps it: of the stream, of forecasts that were issued, and
-    what was learned. Sums of squares: of targets off their mean, of steps from one to the next, of strides from the
-    last one at hand to the one that is predicted.
+    what was learned. There are spreads of targets, of steps from one to the next, of strides from the last one at hand
+    to the one that is predicted, and of inputs.
     """
 
     counts: np.ndarray
     targets: np.ndarray  # how many, of each output
     last: np.ndarray
-    mean: np.ndarray
-    squares: np.ndarray
+    levels: np.ndarray
     steps: np.ndarray
     strides: np.ndarray
     strided: np.ndarray  # how many
     x: np.ndarray
-    x_mean: np.ndarray
-    x_squares: np.ndarray
+    inputs: np.ndarray
+    rows: np.ndarray  # the last inputs, as they came, in a ring
+    first_x: np.ndarray  # values
+    first_y: np.ndarray
     differences: np.ndarray
     gaps: np.ndarray  # rows since the last value of each output
     season: np.ndarray
@@ -43,14 +43,20 @@ class Numbers(NamedTuple):
     issued_base: np.ndarray
     issued_size: np.ndarray
     issued_known: np.ndarray
+    issued_odd: np.ndarray
     issued_near: np.ndarray
     issued_far: np.ndarray
     issued_pairs: np.ndarray
     issued_cross: np.ndarray
+    issued_row: np.ndarray
+    issued_lags: np.ndarray
+    issued_clean: np.ndarray
     issued_stack: np.ndarray
     issued_expected: np.ndarray
     issued_mixed: np.ndarray
     issued_bounds: np.ndarray
+    extent: np.ndarray  # of each output, how far off the mean it was
+    cleaned: np.ndarray  # how many values, odd ones in a row, and the last ones without those that were odd
     near_p: np.ndarray  # inverse covariances and weights of least squares
     near_w: np.ndarray
     far_p: np.ndarray
@@ -61,27 +67,43 @@ class Numbers(NamedTuple):
     cross_w: np.ndarray
     stack_p: np.ndarray
     stack_w: np.ndarray
+    row_p: np.ndarray  # the same of `robust.py`, with the unit in which each feature began
+    row_w: np.ndarray
+    row_units: np.ndarray
+    lags_p: np.ndarray
+    lags_w: np.ndarray
+    lags_units: np.ndarray
+    clean_p: np.ndarray
+    clean_w: np.ndarray
+    clean_units: np.ndarray
+    noise: np.ndarray  # mean squares of their errors
+    renewals: np.ndarray  # how often strides and levels began anew, as far as what is learned knows
+    farthest: np.ndarray  # deviations of each input in rows that fitted
     shares: np.ndarray  # log-weights and variances of the experts as densities
     variances: np.ndarray
-    votes: np.ndarray  # log-weights and mean squares of errors as forecasts
+    votes: np.ndarray  # log-weights as forecasts, and those after an odd value; mean squares of errors
     errors: np.ndarray
-    levels: np.ndarray  # the share of targets that intervals leave out on purpose
+    left_out: np.ndarray  # the share of targets that intervals leave out on purpose
     coverage: np.ndarray  # how many targets had an interval, and how many were in it
 
 
 class Forecast(NamedTuple):
-    """A forecast that was issued: input, last value, unit, whether these are known; features of least squares; what
-    each expert expects; the mixture and its interval.
+    """A forecast that was issued: input, last value, unit, whether these are known, and odd; features of least squares;
+    what each expert expects; the mixture and its interval.
     """
 
     x: Any
     base: Any
     size: Any
     known: Any
+    odd: Any
     near: Any
     far: Any
     pairs: Any
     cross: Any
+    row: Any
+    lags: Any
+    clean: Any
     stack: Any
     expected: Any
     mixed: Any
@@ -97,10 +119,14 @@ def forecast_at(m: Any, back: int) -> Any:
         m.issued_base[slot],
         m.issued_size[slot],
         m.issued_known[slot],
+        m.issued_odd[slot],
         m.issued_near[slot],
         m.issued_far[slot],
         m.issued_pairs[slot],
         m.issued_cross[slot],
+        m.issued_row[slot],
+        m.issued_lags[slot],
+        m.issued_clean[slot],
         m.issued_stack[slot],
         m.issued_expected[slot],
         m.issued_mixed[slot],
@@ -121,26 +147,6 @@ def is_due(m: Any) -> bool:
 
 
 @exact
-def deviation(squares: Any, count: Any) -> Any:
-    """Root of a mean square; 1 as long as nothing has varied."""
-    return math.sqrt(squares / count) if squares > 0 and count > 0 else 1.0
-
-
-@exact
-def bounded(off: Any, squares: Any, count: Any) -> Any:
-    """A distance as it counts in a mean: one that is far out counts as that far, once it is known what is far."""
-    if count > SETTLED and squares > 0:
-        most = FARTHEST * deviation(squares, count)
-        return min(max(off, -most), most)
-    return off
-
-
-@exact
-def clipped(x: Any) -> Any:
-    return min(max(x, -FARTHEST), FARTHEST)
-
-
-@exact
 def take_input(m: Any, x: Any) -> None:
     """Count an input, and hold it, in deviations off its mean. A row whose target never came has its place among the
     last ones, so that what lies a season back stays there.
@@ -151,11 +157,13 @@ def take_input(m: Any, x: Any) -> None:
         m.counts[RING] = (m.counts[RING] + 1) % m.differences.shape[0]
     for which in (INPUTS, AGE, GAP):
         m.counts[which] += 1
+    newest = int(m.counts[INPUTS]) % m.rows.shape[0]
     for i in range(m.x.size):
-        off = bounded(x[i] - m.x_mean[i], m.x_squares[i], m.counts[INPUTS])
-        m.x_mean[i] += off / m.counts[INPUTS]
-        m.x_squares[i] += off * off * (1 - 1 / m.counts[INPUTS])
-        m.x[i] = clipped((x[i] - m.x_mean[i]) / deviation(m.x_squares[i], m.counts[INPUTS]))
+        m.rows[newest, i] = x[i]
+        if m.inputs[COUNT, i] == 0:
+            m.first_x[i] = x[i]
+        add_around_mean(m.inputs, i, x[i])
+        m.x[i] = clipped((x[i] - m.inputs[MEAN, i]) / deviation_in(m.inputs, i))
 
 
 @exact
@@ -165,7 +173,7 @@ def hold_start(m: Any) -> None:
     for i in range(m.x.size):
         f.x[i] = m.x[i]
     for j in range(m.last.size):
-        f.base[j], f.size[j] = m.last[j], deviation(m.strides[j], m.strided[j])
+        f.base[j], f.size[j] = m.last[j], deviation_in(m.strides, j)
         f.known[j] = NO_BASE if m.targets[j] == 0 else KNOWN if m.strided[j] > 0 else NO_SIZE
 
 
@@ -184,7 +192,7 @@ def step(m: Any, j: int, y: Any) -> Any:
     """The same from the target before."""
     if m.targets[j] < 2:
         return 0.0 if m.targets[j] == 0 or y == m.last[j] else 1.0 if y > m.last[j] else -1.0
-    return clipped((y - m.last[j]) / deviation(m.steps[j], m.targets[j] - 1))
+    return clipped((y - m.last[j]) / deviation_in(m.steps, j))
 
 
 @exact
@@ -227,20 +235,18 @@ def count_target(m: Any, j: int, y: Any) -> None:
     """Means and sums of squares of targets, of steps and of strides."""
     f = forecast_due(m)
     if is_due(m) and f.known[j] != NO_BASE:
-        m.strides[j] += bounded(y - f.base[j], m.strides[j], m.strided[j]) ** 2
         m.strided[j] += 1
+        add_around_zero(m.strides, j, y - f.base[j])
     m.targets[j] += 1
     if m.targets[j] > 1:
-        m.steps[j] += bounded((y - m.last[j]) / (m.gaps[j] + 1), m.steps[j], m.targets[j] - 1) ** 2
-    off = bounded(y - m.mean[j], m.squares[j], m.targets[j])
-    m.mean[j] += off / m.targets[j]
-    m.squares[j] += off * off * (1 - 1 / m.targets[j])
+        add_around_zero(m.steps, j, (y - m.last[j]) / (m.gaps[j] + 1))
+    add_around_mean(m.levels, j, y)
 
 
 @exact
 def level(m: Any, j: int) -> Any:
     """The last value, in deviations off the mean."""
-    return clipped((m.last[j] - m.mean[j]) / deviation(m.squares[j], m.targets[j]))
+    return clipped((m.last[j] - m.levels[MEAN, j]) / deviation_in(m.levels, j))
 
 
 @exact
@@ -251,6 +257,9 @@ def late(m: Any, back: int, j: int) -> Any:
 
 @exact
 def season_before(m: Any, j: int) -> Any:
-    """The last value a whole number of seasons before the target of a forecast that is issued now."""
+    """The last value a whole number of seasons before the target of a forecast that is issued now; the last value at
+    hand where there is none.
+    """
     rows, ahead = m.season.shape[0], m.issued_base.shape[0]
-    return m.season[(int(m.counts[INPUTS]) + ahead - 1) % rows, j] if m.counts[INPUTS] > rows else m.last[j]
+    before = m.season[(int(m.counts[INPUTS]) + ahead - 1) % rows, j]
+    return before if np.isfinite(before) else m.last[j]

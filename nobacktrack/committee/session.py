@@ -104,10 +104,10 @@ class CommitteeSession(Session):
     def _pieces(self, chunk: Chunk) -> Iterator[tuple[int, int]]:
         """Members are looked at, and episodes begin, at the first item of a piece."""
         begin, count = 0, size(chunk)
-        episodes = [] if chunk.reset is None else np.flatnonzero(chunk.reset).tolist()
+        episodes = np.append([] if chunk.reset is None else np.flatnonzero(chunk.reset), count)
         while begin < count:
-            later = [start for start in episodes if start > begin]
-            end = min(begin + self._period - self.t % self._period, count, *later[:1])
+            episode = int(episodes[np.searchsorted(episodes, begin, side="right")])
+            end = min(begin + self._period - self.t % self._period, episode)
             yield begin, end
             begin = end
 
@@ -203,6 +203,8 @@ class CommitteeSession(Session):
         return FRESH if self.learner.copies > 2 else PERIOD
 
     def _judge(self) -> None:
+        if not self.learner.learning:
+            return
         if self.t and self.t % FRESH == 0:
             for member in self._members:
                 member.refresh()

@@ -13,6 +13,7 @@ from .contexts import COMPANY, ContextReader, Contexts, ContextsState, Reading
 from .labels import LabelModels, LabelState, begin_labels, more_labels
 from .mixing import MixerState, expected_probabilities, mix_items, mixer_state
 
+LARGEST = 1e6  # of a number in a row, as networks get it
 ROW_WEIGHTS = (
     0.05,
     0.3,
@@ -39,7 +40,7 @@ def begin_symbols(contexts: Contexts, symbols: int, networks: int, columns: int 
 def grown(state: SymbolPanelState, symbols: int, columns: int | None) -> SymbolPanelState:
     """The same for more symbols or columns: a choice keeps its number."""
     weights = np.asarray(state.mixer.by_choice)
-    more = np.tile(np.asarray(state.mixer.by_length)[:1], (symbols - len(weights), 1))
+    more = np.tile(np.asarray(state.mixer.by_standing)[:1], (symbols - len(weights), 1))
     mixer = state.mixer._replace(by_choice=np.concatenate([weights, more]))
     larger = () if columns is None else more_labels(state.labels, columns, symbols)  # pyright: ignore[reportArgumentType]
     return SymbolPanelState(state.contexts, mixer, larger)
@@ -84,10 +85,13 @@ class SymbolPanel:
 
     def inside(self, piece: Chunk) -> tuple[Chunk, Chunk]:
         """A piece as the networks get it: what they predict from, and what they learn from."""
+        if self._labels is not None and isinstance(piece, Pairs):
+            piece = piece._replace(x=self.input(piece.x))
         return piece, piece
 
     def input(self, x: Any) -> Any:
-        return x
+        """An input as networks get it: of rows no number is so large that they could not bear it."""
+        return x if self._labels is None else np.clip(x, -LARGEST, LARGEST)
 
     def take(self, chunk: Chunk, y_hats: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
         """Learn from a chunk: the loss of each item, and what each expert made of it, in nats. `y_hats` of the
@@ -120,7 +124,7 @@ class SymbolPanel:
             self._reader.read(Reading(*one, True, self.symbols, self._learning))
         if self._labels is not None:
             self._labels.advance(x)
-        return x, x
+        return self.input(x), self.input(x)
 
     def reset(self) -> None:
         """Forget the past, not what was learned of it."""
@@ -139,9 +143,10 @@ class SymbolPanel:
     def predict(self, y_hats: np.ndarray) -> np.ndarray:
         """log p of each symbol; `y_hats` of the networks, (networks, symbols)."""
         y_hats = self._with_labels(y_hats)
-        logits, company, length = self._reader.look(self.symbols)
+        logits, company, standing = self._reader.look(self.symbols)
         p = np.zeros(self.symbols)
-        expected_probabilities(tuple(self._mixer), (logits, company, length), y_hats, self._scratch(len(y_hats)), p)
+        scratch = *self._scratch(len(y_hats)), np.zeros(self.symbols)
+        expected_probabilities(tuple(self._mixer), (logits, company, standing), y_hats, scratch, p)
         return np.log(p / p.sum())
 
     def _with_labels(self, y_hats: np.ndarray) -> np.ndarray:
@@ -157,4 +162,4 @@ class SymbolPanel:
 
     def _scratch(self, networks: int) -> tuple[np.ndarray, np.ndarray]:
         choices = (self.symbols - 1).bit_length()
-        return np.zeros((networks, self.symbols)), np.zeros((choices, self._mixer.by_length.shape[1]))
+        return np.zeros((networks, self.symbols)), np.zeros((choices, self._mixer.by_standing.shape[1]))

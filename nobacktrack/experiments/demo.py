@@ -20,7 +20,6 @@ from .. import files
 from ..baselines import bz2
 from ..engines import begin
 from ..readers.presets import BUDGET, PRESETS, choose_for_symbols
-from ..verbs import AbstractLearner
 
 RANGE = (1, 32)
 
@@ -28,7 +27,7 @@ RANGE = (1, 32)
 PAPER = "the paper's learner"
 
 
-def methods() -> dict[str, AbstractLearner]:
+def methods() -> dict[str, nbt.Learner | nbt.Committee]:
     """What is compared: what `train` chooses, and one network with three estimators, the last one the paper's."""
     system = nbt.LeakyRNN(units=20, symbols=3)
     return {
@@ -88,7 +87,7 @@ def text_table(text: str, seed: int, console: Console) -> Table:
 
 
 def train_all(
-    learners: dict[str, AbstractLearner], stream: np.ndarray, seed: int, console: Console
+    learners: dict[str, nbt.Learner | nbt.Committee], stream: np.ndarray, seed: int, console: Console
 ) -> tuple[dict[str, np.ndarray], dict[str, float]]:
     """The bits of every character, and characters per second, for each learner; they take turns, chunk by chunk."""
     runs = {name: learner.training(learner.init(seed), stream) for name, learner in learners.items()}

@@ -10,34 +10,44 @@ from typing import Any
 
 import numpy as np
 
+from ..committee.spreads import COUNT, MEAN, SPREAD, SQUARES, add_number
 from ..errors import BadItem
 
 FARTHEST = 8.0  # standard deviations: what lies beyond counts as that far
 LEAST_CAPACITY = 4
 MANY_WORDS = 256
+LOOK, MANY_NEW = 200, 0.5  # after so many labels one looks whether more than this share of them were new
+LARGEST = 1e100
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 _log = logging.getLogger("nobacktrack")
 
 
 class Scale:
-    """The mean and deviation of all numbers so far (Welford 1962)."""
+    """The mean and deviation of the numbers of a column, whatever comes: `committee/spreads.py`."""
 
-    __slots__ = ("count", "mean", "squares")
+    __slots__ = ("spread",)
 
-    def __init__(self, count: float = 0, mean: float = 0.0, squares: float = 0.0):
-        self.count, self.mean, self.squares = count, mean, squares
+    def __init__(self, *record: float):
+        self.spread = np.array(record or [0.0] * SPREAD)[:, None]
 
     def add(self, value: float) -> None:
-        self.count += 1
-        off = value - self.mean
-        self.mean += off / self.count
-        self.squares += off * (value - self.mean)
+        add_number(self.spread, value)
+
+    @property
+    def count(self) -> float:
+        return float(self.spread[COUNT, 0])
+
+    @property
+    def mean(self) -> float:
+        return float(self.spread[MEAN, 0])
 
     @property
     def deviation(self) -> float:
         """Root of the mean square off the mean; 1 as long as all values are alike."""
-        deviation = math.sqrt(self.squares / self.count) if self.squares > 0 else 0.0
+        squares, count = float(self.spread[SQUARES, 0]), self.count
+        deviation = math.sqrt(squares / count) if squares > 0 else 0.0
         return deviation if deviation > 1e-12 * abs(self.mean) else 1.0
 
     def within(self, value: float) -> float:
@@ -49,18 +59,19 @@ class Scale:
         return self.mean + value * self.deviation
 
     def record(self) -> list[float]:
-        return [self.count, self.mean, self.squares]
+        return self.spread[:, 0].tolist()
 
 
 def calendar(name: Any, when: datetime.date) -> dict[str, Any]:
-    """A date as the day of the week and the hands of a clock that goes round in a year, once and twice; a time as the
-    day of the week and such a clock for the day.
+    """A date as the day of the week, the month and the hands of a clock that goes round in a year, once and twice; a
+    time as the day of the week, the month, the hour and such a clock for the day.
     """
+    found: dict[str, Any] = {f"{name}: weekday": WEEKDAYS[when.weekday()], f"{name}: month": MONTHS[when.month - 1]}
     if isinstance(when, datetime.datetime):
+        found[f"{name}: hour"] = f"{when.hour:02}"
         round_of, turn = "day", (when.hour + when.minute / 60 + when.second / 3600) / 24
     else:
         round_of, turn = "year", (when.timetuple().tm_yday - 1) / 365.25
-    found: dict[str, Any] = {f"{name}: weekday": WEEKDAYS[when.weekday()]}
     for times in (1, 2):
         angle = 2 * math.pi * times * turn
         found[f"{name}: {round_of} / {times}, sine"] = math.sin(angle)
@@ -107,6 +118,15 @@ class Features:
             self.capacity = 1 << (self.used - 1).bit_length()
         return self.capacity > before
 
+    def raw_vector(self, row: Mapping[Any, Any]) -> np.ndarray:
+        """A row as numbers as they are; of what is missing the mean, and 0 for what has no place."""
+        row = without_times(row)
+        vector = self.vector(row)
+        for name, (place, scale) in self.numbers.items():
+            value = row.get(name)
+            vector[place] = scale.mean if value is None or type(value) is str else float(value)
+        return vector
+
     def vector(self, row: Mapping[Any, Any]) -> np.ndarray:
         """A row as numbers; what has no place, or is missing, is 0."""
         vector = [0.0] * self.capacity
@@ -134,6 +154,8 @@ class Features:
                     _log.warning("column %r: %d different words so far; leave names and times out", name, MANY_WORDS)
             else:
                 self.numbers[name] = self.used, Scale()
+                if len(self.numbers) == MANY_WORDS:
+                    _log.warning("%d columns of numbers so far, %r the last; are their names data?", MANY_WORDS, name)
             self.used += 1
 
     def record(self) -> dict[str, Any]:
@@ -171,6 +193,12 @@ class Classes:
             self.capacity *= 2
         return place, True
 
+    def look(self, name: str, rows: int) -> None:
+        """Say, after some rows that had one, where labels are hardly ever the same."""
+        if rows == LOOK and len(self.places) > MANY_NEW * rows:
+            message = "column %r: %d different labels in %d rows; are they names, or numbers?"
+            _log.warning(message, name, len(self.places), rows)
+
     def record(self) -> dict[str, Any]:
         return {"labels": list(self.places), "capacity": self.capacity}
 
@@ -185,6 +213,15 @@ def _finite(name: Any, value: Any) -> float:
         number = float(value)
     except (TypeError, ValueError):
         raise BadItem(f"column {name!r}: {value!r} is neither a number nor a word") from None
-    if not -math.inf < number < math.inf:
-        raise BadItem(f"column {name!r}: {number} is not finite")
+    except OverflowError:
+        number = math.inf
+    return expect_usable(number, f"column {name!r}")
+
+
+def expect_usable(number: float, which: str) -> float:
+    """A number whose square is one too; others are refused."""
+    if not math.isfinite(number):
+        raise BadItem(f"{which}: {number} is not finite")
+    if abs(number) > LARGEST:
+        raise BadItem(f"{which}: {number} is larger than {LARGEST:g}; is it a mark for what is missing?")
     return number

@@ -17,6 +17,10 @@ from ..errors import BadItem
 FORMS = ("csv", "jsonl")
 MOST_LOOKED_AT = 1000  # lines, for the first target
 _DATE = re.compile(r"\s*\d{4}[-/]\d\d[-/]\d\d")
+_OTHER_DATE = re.compile(  # 31.1.2024, 01/02/24 14:00, 2024.1.31
+    r"\s*(\d\d?([./-])\d\d?\2\d{4}|\d\d([./-])\d\d\3\d\d|\d{4}([./-])\d\d?\4\d\d?)(?![\w./-])"
+)
+_SIGNS = re.compile(r"[\s%'$€£¥₹]|(?<=\d)[,.](?=\d{3}\b)")
 MISSING = ("", "nan", "na", "n/a", "#n/a", "<na>", "null", "none", "-", "?")  # in lower case
 
 
@@ -123,18 +127,23 @@ def time_of(value: Any) -> datetime.date | None:
         return None
 
 
+def is_other_date(value: Any) -> bool:
+    """Whether a value that is no time for `time_of` looks like a date all the same."""
+    return isinstance(value, str) and _OTHER_DATE.match(value) is not None
+
+
 def is_missing(value: Any, columns: Columns) -> bool:
     """Whether there is no value."""
     return value is None or (isinstance(value, str) and value.strip().lower() in columns.missing)
 
 
-def holds_labels(file: Path, form: str, columns: Columns) -> bool:
-    """Whether the first value of the target in a file of rows is a word: labels are to be predicted. What cannot be
-    read is left to the reader, which says where it is.
+def first_target(file: Path, form: str, columns: Columns) -> Any:
+    """The first value of the target in a file of rows, None where it has none, or several targets are asked for. What
+    cannot be read is left to the reader, which says where it is.
     """
     header, (target, *others) = None, columns.targets
     if others:
-        return False
+        return None
     with file.open(encoding="utf-8-sig", errors="replace") as rows:
         for text in filter(str.strip, itertools.islice(rows, MOST_LOOKED_AT)):
             try:
@@ -142,13 +151,41 @@ def holds_labels(file: Path, form: str, columns: Columns) -> bool:
                     header = parse_header(text.strip("\r\n"), columns.delimiter)
                     continue
                 row = parse_csv(text.strip("\r\n"), header, columns.delimiter) if header else parse_json(text)
-                value = row.get(target)
-                if not is_missing(value, columns):
-                    is_word = form == "jsonl" and isinstance(value, (str, bool))
-                    return is_word or number_of(target, value, columns) is None
             except BadItem:
-                return False
-    return False
+                return None
+            if not is_missing(row.get(target), columns):
+                return row[target]
+    return None
+
+
+def is_label(value: Any, form: str, columns: Columns) -> bool:
+    """Whether a target is a word: labels are to be predicted."""
+    if not isinstance(value, (int, float, str)):
+        return False
+    if form == "jsonl" and isinstance(value, (str, bool)):
+        return True
+    try:
+        return number_of("", value, columns) is None
+    except BadItem:  # too large, or not finite
+        return False
+
+
+def number_hint(value: Any, columns: Columns) -> str:
+    """How a word that looks like a number could be read as one; nothing of other words."""
+    if not isinstance(value, str):
+        return ""
+    if columns.decimal == "." and value.count(",") == 1 and _is_finite(value.replace(",", ".")):
+        return "--decimal , reads it as a number"
+    bare = _SIGNS.sub("", value)
+    signed = bare != value and any(_is_finite(bare.replace(a, "").replace(b, ".")) for a, b in (",.", ".,"))
+    return "without signs of currency, per cent and thousands it would be a number" if signed else ""
+
+
+def _is_finite(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def number_of(name: str, value: Any, columns: Columns) -> float | None:
@@ -167,9 +204,5 @@ def number_of(name: str, value: Any, columns: Columns) -> float | None:
 
 def kind_hint(name: str, value: Any, kind: str, columns: Columns) -> str:
     """What may be meant by a value that does not go with those before it in its column, which are of a kind."""
-    if kind == "words":
-        return f"; if they are all words: --words {name}"
-    with_comma = isinstance(value, str) and columns.decimal == "." and value.count(",") == 1
-    if with_comma and number_of(name, value.replace(",", "."), columns) is not None:
-        return "; --decimal , reads it as a number"
-    return ""
+    hint = f"if they are all words: --words {name}" if kind == "words" else number_hint(value, columns)
+    return hint and f"; {hint}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 
@@ -77,8 +78,15 @@ def as_json(notes: Notes) -> dict[str, Any]:
     return {"reads": notes.reads, **dataclasses.asdict(notes)}
 
 
-def from_json(found: Mapping[str, Any]) -> Notes | None:
+def from_json(found: Mapping[str, Any], path: str | Path = "notes") -> Notes | None:
     """The record that a checkpoint holds; None where a program saved it, with notes of its own."""
+    try:
+        return _record(found)
+    except TypeError as error:
+        raise ValueError(f"{path}: written by another version, with other notes ({error})") from None
+
+
+def _record(found: Mapping[str, Any]) -> Notes | None:
     kinds: dict[str, Any] = {kind.reads: kind for kind in (TextNotes, TableNotes, RowsNotes)}
     if found.get("reads") not in kinds:
         return None

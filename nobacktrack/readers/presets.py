@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from .names import cell_of, estimator_of, update_of
 
 BUDGET = 50.0  # microseconds an item
 SMALL_ALPHABET = 16
+CONTEXT_BITS, LONGEST_CONTEXT = 32, 24  # of a small alphabet: how much a context holds, and how many symbols at most
+MATCH_BITS = 24  # that are the same where a match begins: few are by chance among a million
 
 
 class Preset(NamedTuple):
-    """A network, how it learns, and whether a committee is made of it; on symbols, the longest context in that."""
+    """A network, how it learns, and whether a committee is made of it; on symbols, the longest context in that, and
+    with how many symbols a match begins.
+    """
 
     cell: str
     units: int
@@ -19,6 +26,15 @@ class Preset(NamedTuple):
     update: str = "kalman"
     committee: bool = True
     depth: int = 6
+    match: int = 5
+
+    def on(self, symbols: int) -> Preset:
+        """The same for an alphabet: where it is small, contexts and matches are as long as in bits they should be."""
+        if symbols > SMALL_ALPHABET:
+            return self
+        bits = math.log2(max(symbols, 2))
+        depth, match = min(round(CONTEXT_BITS / bits), LONGEST_CONTEXT), math.ceil(MATCH_BITS / bits)
+        return self._replace(depth=max(self.depth, depth), match=max(self.match, match))
 
     def alone(self, **ends: int) -> Any:
         """The network by itself; `ends` are its `symbols`, or `inputs` and `outputs`, or `inputs` and `symbols`."""
@@ -38,7 +54,8 @@ class Preset(NamedTuple):
             return nbt.Committee((self.alone(**ends),), company)
         if "inputs" in ends:
             return nbt.Committee((self.alone(**ends), QUICK.alone(**ends)), company or nbt.Contexts())
-        return nbt.Committee((self.alone(**ends),), company or nbt.Contexts(depth=self.depth))
+        own = self.on(ends["symbols"])
+        return nbt.Committee((self.alone(**ends),), company or nbt.Contexts(depth=own.depth, match=own.match))
 
     def __str__(self) -> str:
         alone = self.network
@@ -76,14 +93,16 @@ LADDER = (
 def choose_for_symbols(symbols: int, budget: float) -> tuple[Preset, str]:
     """The preset for an alphabet and a budget in microseconds a character, and why."""
     if symbols <= SMALL_ALPHABET and budget >= 25:
-        return PRESETS["symbols"], f"an alphabet of {symbols}, {budget:g} us a character"
-    affordable = [preset for cost, more, preset in LADDER if cost + more * (symbols - 65) <= budget]
-    return (affordable or [PRESETS["tiny"]])[-1], f"an alphabet of {symbols}, {budget:g} us a character"
+        preset = PRESETS["symbols"]
+    else:
+        affordable = [preset for cost, more, preset in LADDER if cost + more * (symbols - 65) <= budget]
+        preset = (affordable or [PRESETS["tiny"]])[-1]
+    return preset.on(symbols), f"an alphabet of {symbols}, a budget of {budget:g} us a character"
 
 
 def choose_for_rows(budget: float) -> tuple[Preset, str]:
     """The preset for rows and a budget in microseconds a row, of which reading it is the larger part."""
-    return PRESETS["rows" if budget >= BUDGET else "tiny"], f"rows, {budget:g} us each"
+    return PRESETS["rows" if budget >= BUDGET else "tiny"], f"rows, a budget of {budget:g} us each"
 
 
 def recommend(
@@ -104,5 +123,15 @@ def recommend(
     ends = {name: size for name, size in ends.items() if size is not None}
     if set(ends) not in ({"symbols"}, {"inputs", "outputs"}, {"inputs", "symbols"}):
         raise ValueError(f"symbols, or inputs and outputs, or inputs and symbols; not {', '.join(ends) or 'nothing'}")
+    _expect_sizes(ends, budget)
     preset, _ = choose_for_rows(budget) if "inputs" in ends else choose_for_symbols(ends["symbols"], budget)
     return preset.learner(company, **ends)
+
+
+def _expect_sizes(ends: dict[str, Any], budget: Any) -> None:
+    """Refuse what is no size of a learner, or no cost, by its name."""
+    for name, size in ends.items():
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+            raise ValueError(f"{name}: a whole number of 1 or more, not {size!r}")
+    if not isinstance(budget, (int, float, np.number)) or not budget >= 0:
+        raise ValueError(f"budget: microseconds an item, 0 or more, not {budget!r}")

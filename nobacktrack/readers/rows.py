@@ -32,19 +32,28 @@ class RowsReader:
     """A TableReader on lines of CSV or JSON.
 
     What a column holds, numbers or words, is what its first value is, or words where `columns.words` says so; a value
-    of the other kind later on is refused. With `learning=False` rows are only predicted, and may come without targets.
+    of the other kind later on is refused. Columns of JSON lines come and go: one that a row lacks is missing. With
+    `learning=False` rows are only predicted, and may come without targets.
+    Where `labels` is given, it makes the table that takes the place of the first one if the first target is a label.
     """
 
     unit = "rows"
 
     def __init__(
-        self, table: TableReader, form: str, columns: Columns, *, learning: bool = True, skip_bad: bool = False
+        self,
+        table: TableReader,
+        form: str,
+        columns: Columns,
+        *,
+        learning: bool = True,
+        skip_bad: bool = False,
+        labels: Callable[[Any], TableReader] | None = None,
     ):
         if form not in FORMS:
             raise ValueError(f"format must be one of {', '.join(FORMS)}, not {form!r}")
         columns.expect_sound()
         self.table, self.form, self.columns = table, form, columns
-        self.learning, self.skip_bad = learning, skip_bad
+        self.learning, self.skip_bad, self._labels_table = learning, skip_bad, labels
         self.on_prediction: Callable[[dict[str, Any]], None] | None = None  # is given the prediction of each row
         self.scores = RowScores()
         self.kinds: dict[str, str] = {}
@@ -161,6 +170,9 @@ class RowsReader:
         """The stream has ended: a last line without an end is one all the same."""
         ended = not self.rest or self.rest.endswith(b"\n")
         losses = self.take(b"" if ended else b"\n")
+        absent = [name for name in self.columns.inputs or () if self.header is not None and name not in self.header]
+        if absent:
+            _log.warning("%s: in no row so far", ", ".join(f"column {name!r}" for name in absent))
         if not ended:  # its end may come yet, if the stream goes on
             self.line, self.position = self.line - 1, self.position - 1
         return losses
@@ -242,7 +254,7 @@ class RowsReader:
     def _read_header(self, text: str) -> list[str]:
         try:
             header = lines.parse_header(text, self.columns.delimiter)
-            self._expect_columns(header)
+            self._expect_among((*self._targets(), *(self.columns.inputs or ()), *self.columns.words), header)
         except BadItem as error:
             raise BadHeader(str(error)) from None
         nameless = [name for name in header if lines.is_unnamed(name)]
@@ -253,34 +265,45 @@ class RowsReader:
     def _named_values(self, text: str) -> tuple[dict[str, Any], Any]:
         if self.form == "csv":
             assert self.header is not None
-            named = lines.parse_csv(text, self.header, self.columns.delimiter)
+            named, header = lines.parse_csv(text, self.header, self.columns.delimiter), self.header
         else:
             named = lines.parse_json(text)
-            if self.header is None:
-                self._expect_columns(list(named))
-        header, kinds = self.header or list(named), dict(self.kinds)
-        row = {name: self._value(name, named[name], kinds) for name in self._inputs(named, header)}
+            header = self._columns_so_far(named)
+        self._settle_task(named.get(self.columns.targets[0]))
+        kinds = dict(self.kinds)
+        row = {name: self._value(name, named.get(name), kinds) for name in self.columns.inputs_of(header)}
         found = {name: self._value(name, named.get(name), kinds) for name in self.columns.targets}
         target = found if len(found) > 1 else next(iter(found.values()))
+        for name in (name for name in kinds if name not in self.kinds and kinds[name] == "words"):
+            _warn_of_date(name, named[name])
         self.header, self.kinds = header, kinds  # a bad row leaves them as they were
         return row, target
 
-    def _expect_columns(self, names: list[str]) -> None:
-        for name in (*self._targets(), *(self.columns.inputs or ()), *self.columns.words):
+    def _columns_so_far(self, named: Mapping[str, Any]) -> list[str]:
+        """The columns of JSON lines so far, with those of a row: they come and go, but the first row has the target, so
+        that one which is misspelled is found.
+        """
+        if self.header is None:
+            self._expect_among(self._targets(), list(named))
+        before = self.header or []
+        return before + [name for name in named if name not in before]
+
+    def _settle_task(self, target: Any) -> None:
+        """Predict labels if the first target is one, where that was left open."""
+        if self._labels_table is None or lines.is_missing(target, self.columns):
+            return
+        before = self.table
+        if lines.is_label(target, self.form, self.columns):
+            self.table = self._labels_table(target)
+            self.table.features, self.table.tally = before.features, before.tally
+            self.table.on_prediction = before.on_prediction
+        self._labels_table = None
+
+    def _expect_among(self, wanted: Sequence[str], names: list[str]) -> None:
+        for name in wanted:
             if name not in names:
                 hint = "; --delimiter says what is between them" if len(names) == 1 and self.form == "csv" else ""
                 raise BadItem(f"there is no column {name!r} among {', '.join(map(repr, names[:20]))}{hint}")
-
-    def _inputs(self, named: Mapping[str, Any], header: list[str]) -> Sequence[str]:
-        """The columns to predict from, once all that is needed is there."""
-        inputs = self.columns.inputs_of(header)
-        missing = [name for name in (*inputs, *self._targets()) if name not in named]
-        if missing:
-            raise BadItem(f"column {missing[0]!r} is missing")
-        strange = [name for name in named if name not in header]
-        if strange and self.columns.inputs is None:
-            raise BadItem(f"column {strange[0]!r} was not in the first row; choose columns by --inputs")
-        return inputs
 
     def _value(self, name: str, value: Any, kinds: dict[str, str]) -> Any:
         """A value as a number or a word, as those before it in its column; None where it is missing."""
@@ -289,7 +312,8 @@ class RowsReader:
         if lines.is_missing(value, self.columns):
             return None
         if not isinstance(value, (int, float, str)):
-            raise BadItem(f"column {name!r}: {type(value).__name__} is neither a number nor a word")
+            hint = "" if self.columns.inputs else "; --inputs names the columns to read"
+            raise BadItem(f"column {name!r}: {type(value).__name__} is neither a number nor a word{hint}")
         if name in self.columns.words:
             return str(value)
         is_word = self.form == "jsonl" and isinstance(value, str)
@@ -316,3 +340,10 @@ class RowsReader:
 
     def _labels(self) -> tuple[str, ...]:
         return self.columns.targets if self.table.task == "classification" else ()
+
+
+def _warn_of_date(name: str, value: str) -> None:
+    """Say it where a word looks like a date."""
+    if lines.is_other_date(value):
+        message = "column %r: %r is read as a word; of dates and times only ISO 8601 is understood: 2024-01-31, %s"
+        _log.warning(message, name, value, "2024-01-31 14:00")

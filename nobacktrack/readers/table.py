@@ -89,8 +89,10 @@ class TableReader:
         """Refuse what only a committee on numbers can do."""
         if self.task == "classification" and len(targets) > 1:
             raise ValueError(f"targets: {', '.join(targets)}; several must be numbers, not labels")
-        wanted = [name for name, some in (("ahead", self.parts.ahead > 1), ("interval", self.parts.interval)) if some]
-        if wanted and not (self.parts.committee and self.task == "regression"):
+        parts = self.parts
+        asked = ("ahead", parts.ahead > 1), ("interval", parts.interval), ("season", parts.season)
+        wanted = [name for name, some in asked if some]
+        if wanted and not (parts.committee and self.task == "regression"):
             raise ValueError(f"{wanted[0]}: of numbers, by a committee; not by one network alone, nor of labels")
 
     def count_anew(self) -> None:
@@ -103,7 +105,7 @@ class TableReader:
         """The number that is expected with a row, or the probability of each label."""
         if self.live is None:
             return {} if self.task == "classification" else self.targets.named(self.targets.means)
-        y_hat = self.live.predict(self.features.vector(self._with_before(row, None)))
+        y_hat = self.live.predict(self._vector(self._with_before(row, None)))
         return self._meaning(y_hat, len(self.classes.places)).value
 
     def learn(self, row: Mapping[Any, Any], y: Any = None, *, ahead: bool = False) -> float:
@@ -113,7 +115,7 @@ class TableReader:
         y = label = self._check_target(y)
         row = self._with_before(row, y if ahead else None)
         grown = self.features.learn(row)
-        x = self.features.vector(row)
+        x = self._vector(row)
         used = len(self.classes.places)  # a label that is new could not be expected
         if y is not None and self.task == "classification":
             y = self._symbol(y)
@@ -123,6 +125,8 @@ class TableReader:
             live.advance(x)
         self._report(label, used)
         loss = math.nan if y is None else self._observe(y, used)
+        if y is not None:
+            self.classes.look(self.targets.names[0], self.errors.targets)
         if ahead:
             live.advance(x)
         self.tally.losses.add_one(loss)
@@ -136,7 +140,7 @@ class TableReader:
             if y not in self.classes.places:
                 raise BadItem(f"target: {y!r} was never seen in training")
             y = self.classes.places[y]
-        x = self.features.vector(self._with_before(row, label if ahead else None))
+        x = self._vector(self._with_before(row, label if ahead else None))
         if not ahead:
             live.advance(x)
         self._report(label, used)
@@ -170,9 +174,13 @@ class TableReader:
                 added[column] = last
         return {**row, **added}
 
+    def _vector(self, row: Mapping[Any, Any]) -> np.ndarray:
+        """A row as the learner gets it."""
+        return self.features.raw_vector(row) if self._raw else self.features.vector(row)
+
     @property
     def _raw(self) -> bool:
-        """Whether targets are given as they are: a committee scales them itself."""
+        """Whether numbers are given as they are: a committee scales them itself."""
         return self.parts.committee and self.task == "regression"
 
     def _report(self, y: Any, used: int) -> None:

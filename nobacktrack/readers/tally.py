@@ -66,5 +66,5 @@ def in_bits(nats: float) -> float | None:
 
 
 def or_none(value: float) -> float | None:
-    """A number, None in the place of NaN."""
-    return None if math.isnan(value) else value
+    """A number, None in the place of one that is not finite."""
+    return value if math.isfinite(value) else None

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import BadItem
 from ..means import Means
-from .features import Scale
+from .features import Scale, expect_usable
 from .tally import or_none
 
 RIVALS = ("", "last_", "baseline_")  # ours, the last value, the mean so far
@@ -51,9 +51,9 @@ class NumberTargets:
             number = math.nan if value is None else float(value)
         except (TypeError, ValueError):
             raise BadItem(f"{which}: {value!r} is not a number; for labels: classification (--task)") from None
-        if math.isinf(number):
-            raise BadItem(f"{which}: {number} is not finite")
-        return number
+        except OverflowError:
+            number = math.inf
+        return number if math.isnan(number) else expect_usable(number, which)
 
     def within(self, y: np.ndarray) -> np.ndarray:
         """Deviations off the means."""

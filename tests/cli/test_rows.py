@@ -115,3 +115,68 @@ def test_what_the_first_target_is_decides_what_is_predicted(call, tmp_path, name
     (tmp_path / name).write_text(rows)
     summary = call("train", tmp_path / name, "--target", "y", "--units", 3, "--json").json()
     assert measure in summary
+
+
+def test_a_target_that_only_looks_like_a_number_is_told_of(call, tmp_path):
+    rows = tmp_path / "r.csv"
+    rows.write_text("x;y\n" + "1;806,15\n2;907,3\n" * 3)
+    options = "train", rows, "--target", "y", "--delimiter", ";", "--units", 3
+    told = "labels are predicted, since the first target is '806,15'; --decimal , reads it as a number"
+    assert told in call(*options).err
+    assert "labels are predicted" not in call(*options, "--decimal", ",").err
+
+
+def test_a_pipe_is_read_as_a_file_is(call, tmp_path, monkeypatch):
+    """The first target says what is predicted, wherever it comes from."""
+    rows = tmp_path / "r.jsonl"
+    rows.write_text('{"x": 1, "ok": true}\n{"x": 2, "ok": false}\n' * 20)
+    options = "--target", "ok", "--units", 3, "--json"
+    from_file = call("train", rows, *options).json()
+    with rows.open() as pipe:
+        monkeypatch.setattr("sys.stdin", pipe)
+        from_pipe = call("train", "-", "--format", "jsonl", *options).json()
+    assert from_pipe["accuracy"] == from_file["accuracy"]
+
+
+def test_a_measure_of_zero_is_said(call, tmp_path):
+    """Each label comes once: none can be right."""
+    rows = tmp_path / "r.csv"
+    rows.write_text("x,y\n" + "".join(f"{i},label{i}\n" for i in range(20)))
+    run = call("train", rows, "--target", "y", "--units", 3)
+    assert "share of right labels             0.0000" in run.err
+    assert "recent share                      0.0000" in run.err
+    assert "skipped" not in run.err
+    assert "set back" not in run.err
+
+
+def test_errors_of_experts_say_that_outliers_are_bounded(call, tmp_path):
+    assert (
+        "recent rmse of each expert, outliers bounded"
+        in call("train", hours(tmp_path / "h.csv", 30), "--target", "load").err
+    )
+
+
+@pytest.mark.parametrize("name", ["R.CSV", "r.Tsv"])
+def test_the_name_of_a_file_says_what_it_is_in_any_case(call, tmp_path, name):
+    rows, out = tmp_path / name, tmp_path / "OUT.CSV"
+    rows.write_text("x,y\n1,2\n".replace(",", "," if "C" in name else "\t"))
+    assert call("train", rows, "--target", "y", "--units", 3, "--predictions", out, "--json").json()["rows"] == 1
+    assert out.read_text().splitlines()[0] == "row,target,prediction"
+
+
+def test_a_header_alone_has_no_rows(call, tmp_path):
+    rows, saved = tmp_path / "r.csv", tmp_path / "r.nbt"
+    rows.write_text("x,y\n")
+    run = call("train", rows, "--target", "y", "--checkpoint", saved)
+    assert "there were no rows; nothing is saved" in run.err
+    assert not saved.exists()
+
+
+def test_a_season_is_not_of_labels(call, tmp_path):
+    rows = tmp_path / "r.csv"
+    rows.write_text("x,y\n1,up\n2,down\n")
+    run = call("train", rows, "--target", "y", "--season", "3", ok=False)
+    assert run.err.splitlines()[-1] == (
+        "nobacktrack: season: of numbers, by a committee; not by one network alone, nor of labels"
+    )
+    assert run.code == 2

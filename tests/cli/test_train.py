@@ -296,7 +296,7 @@ def test_a_committee_is_chosen_for_a_text_and_says_why(call, text, tmp_path):
     saved = tmp_path / "a.nbt"
     run = call("train", text, "--budget", 30, "--checkpoint", saved)
     assert "learner: a committee of lstm of 32 units, block" in run.err
-    assert "(an alphabet of 3, 30 us a character)" in run.err
+    assert "(an alphabet of 3, a budget of 30 us a character)" in run.err
     assert "  context tree" in run.err
     before = json.loads(call("resume", saved, "--from-start", "--json").out)
     assert before["engine"] == "committee"

@@ -29,7 +29,7 @@ def committee(*updates, estimator=None, system: Any = SYSTEM):
 @pytest.fixture
 def short_periods(monkeypatch):
     """Members are looked at every 20 inputs, and may become the anchor every 40."""
-    for module in ("anchors", "session"):
+    for module in ("session", "anchors"):
         monkeypatch.setattr(f"nobacktrack.committee.{module}.PERIOD", 20)
     monkeypatch.setattr("nobacktrack.committee.anchors.PERIODS", 2)
 
@@ -139,6 +139,47 @@ def test_a_member_that_diverges_is_set_back_and_the_run_goes_on(engine):
     assert all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(state.params))
 
 
+@pytest.mark.parametrize("cut", [1, 17, 170])
+def test_where_a_member_diverges_the_cut_of_a_stream_changes_nothing(cut, short_periods):
+    learner, stream = committee(nbt.SGD(1e30)), symbols(300)
+    whole, info = learner.run(learner.init(0), stream)
+    state, losses = learner.init(0), []
+    for begin in range(0, len(stream), cut):
+        state, found = learner.run(state, stream[begin : begin + cut])
+        losses.append(found.loss)
+    assert whole.influence.records[0].divergences > 1
+    np.testing.assert_array_equal(np.concatenate(losses), info.loss)
+    assert checks.same_bits(state.params, whole.params)
+    assert checks.same_bits(state.influence.records, whole.influence.records)
+
+
+def test_one_that_diverged_rests_until_the_next_look():
+    learner, stream = committee(nbt.SGD(1e30)), symbols(100)
+    live = nbt.Live(learner)
+    for symbol in stream:
+        live.learn(symbol)
+    state, _ = learner.run(learner.init(0), stream)
+    for found in (live.state, state):
+        assert found.influence.records[0].returns == 1
+        assert found.influence.records[0].rests
+        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((found.params, found.h)))
+
+
+def test_rows_beyond_small_floats_reach_no_network():
+    system = nbt.RNN(units=5, inputs=2, symbols=2)
+    learner, random = committee(system=system), np.random.default_rng(0)
+    x = random.normal(size=(400, 2))
+    y = (x[:, 0] > 0).astype(np.int32)
+    x[100], x[150] = [1e39, 1e39], [-1e300, 1e300]
+    state, info = learner.run(learner.init(0), (x, y))
+    assert np.isfinite(info.loss).all()
+    assert info.bits[-100:].mean() < 0.5
+    live = nbt.Live(learner)
+    losses = [live.learn(*item) for item in zip(x, y, strict=True)]
+    assert np.isfinite(losses).all()
+    assert all(np.isfinite(leaf).all() for found in (state, live.state) for leaf in jax.tree.leaves(found.h))
+
+
 def test_kill_and_resume_in_the_middle_of_a_return(short_periods, tmp_path):
     stream, learner = np.tile([0, 0, 1, 2], 1000).astype(np.int32), committee(nbt.Kalman(), nbt.SGD(0.1))
     state, _ = learner.run(learner.init(0), stream[:2000])
@@ -161,12 +202,13 @@ def test_a_state_of_another_learner_is_refused(tmp_path):
         nbt.load(tmp_path / "c.nbt", committee(system=nbt.GRU(units=7, symbols=3)))
 
 
-def test_a_frozen_committee_learns_nothing():
+def test_a_frozen_committee_learns_nothing(short_periods):
     learner = committee()
     state, _ = learner.run(learner.init(0), symbols(500))
     still, fixed = frozen(learner, state)
-    after, first = still.run(fixed, symbols(200))
+    after, first = still.run(fixed, np.tile([0, 0, 1, 2], 200).astype(np.int32))
     assert checks.same_bits(after.params, fixed.params)
+    assert checks.same_bits(after.influence.records, fixed.influence.records)
     for known, now in (
         (fixed.influence.panel.mixer, after.influence.panel.mixer),
         (fixed.influence.panel.contexts.table, after.influence.panel.contexts.table),

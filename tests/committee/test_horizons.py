@@ -4,6 +4,7 @@ targets of which a part is missing.
 
 import math
 
+import jax
 import numpy as np
 import pytest
 
@@ -116,6 +117,28 @@ def test_a_learner_of_late_targets_is_set_back(monkeypatch):
     state, info = wild.run(wild.init(0), (x, y))
     assert state.influence.records[0].divergences > 0
     assert np.isfinite(info.loss[2:]).all()
+
+
+def test_a_learner_of_late_targets_that_diverges_leaves_nothing_infinite():
+    system = nbt.LSTM(units=4, inputs=1, outputs=1)
+    learner = nbt.Committee((nbt.Learner(system, nbt.TruncatedBPTT(2), nbt.SGD(1e30)),), nbt.Forecasts(ahead=3))
+    live, (x, y) = nbt.Live(learner), stream(100)
+    for row in zip(x, y, strict=True):
+        live.learn(*row)
+    assert live.returns
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((live.state.params, live.state.h)))
+
+
+def test_the_first_rows_have_no_interval():
+    live = nbt.Live(committee(interval=0.9))
+    for y in (1.0, 2.0, 1.5):
+        live.advance([0.0])
+        assert np.isnan(live.outlook.bounds).all()
+        live.observe([y])
+        if y == 2.0:
+            break
+    live.advance([0.0])
+    assert np.isfinite(live.outlook.bounds).all()
 
 
 def test_missing_numbers_of_a_target_change_nothing_else():

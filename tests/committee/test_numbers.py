@@ -58,6 +58,30 @@ def test_the_season_is_known_where_it_is_named():
     np.testing.assert_array_equal(each[7:, learner.experts.index("the season before")], y[7:])
 
 
+def test_the_first_season_may_have_gaps():
+    y = 300 + np.tile(np.random.default_rng(0).normal(size=7), 3)[:, None]
+    y[3] = np.nan
+    learner = committee(season=7)
+    _, each = expected(learner, np.zeros((len(y), 1)), y)
+    season = learner.experts.index("the season before")
+    assert abs(each[10, season, 0] - y[9, 0]) < 1e-9  # the last value in its place
+    np.testing.assert_array_equal(each[14:, season], y[7:14])
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0])
+def test_a_series_that_stands_still_at_first_is_no_surprise(scale):
+    y = np.concatenate([np.zeros(50), np.random.default_rng(0).normal(size=400)])[:, None]
+    learner = committee()
+    _, info = learner.run(learner.init(0), (np.zeros((450, 1)), scale * y))
+    assert np.ptp(info.loss[:50]) < 1e-6
+    assert info.loss[100:].mean() == pytest.approx(1.5 + math.log(scale), abs=0.3)
+
+
+def test_many_inputs_stay_affordable():
+    assert Sizes(inputs=5000, outputs=1, networks=2, season=0, ahead=1).near < 300
+    assert Sizes(inputs=5000, outputs=1, networks=2, season=0, ahead=1).far < 320
+
+
 def test_least_squares_are_least():
     """Weights are those of the weighted sum of squares, solved at once."""
     sizes = Sizes(inputs=1, outputs=1, networks=2, season=0, ahead=1)
@@ -79,7 +103,7 @@ def test_least_squares_are_least():
 
 @pytest.mark.parametrize("cut", [1, 7, 33])
 def test_the_cut_of_a_stream_changes_nothing(cut, monkeypatch, tmp_path):
-    for module in ("anchors", "session"):
+    for module in ("session", "anchors"):
         monkeypatch.setattr(f"nobacktrack.committee.{module}.PERIOD", 20)
     learner, (x, y) = committee(2, 2), rows(100, 2, 2)
     seen = np.random.default_rng(1).random(100) < 0.8

@@ -1,5 +1,6 @@
 """Columns, scales, labels and tallies."""
 
+import datetime
 import math
 
 import numpy as np
@@ -12,7 +13,7 @@ from nobacktrack.readers.features import Classes, Features, Scale
 from nobacktrack.readers.tally import frequencies_nats
 
 
-@given(some.lists(some.floats(-1e6, 1e6), min_size=1, max_size=30))
+@given(some.lists(some.floats(-1e6, 1e6), min_size=1, max_size=10))
 def test_a_scale_is_the_mean_and_deviation(values):
     scale = Scale()
     for value in values:
@@ -39,6 +40,21 @@ def test_columns_come_and_go():
     assert features.record() == before
     with pytest.raises(nbt.BadItem, match="neither a number nor a word"):
         features.learn({"g": [1]})
+
+
+def test_times_have_an_hour_and_a_month_by_name_dates_a_month():
+    """What a place on a clock cannot say: one hour that is not like its neighbours."""
+    when = datetime.datetime(2024, 3, 1, 5, 30)
+    features = Features()
+    features.learn({"t": when, "d": when.date()})
+    assert set(features.words) == {"t: weekday", "t: month", "t: hour", "d: weekday", "d: month"}
+    assert features.knows("t: hour", "05")
+    assert features.knows("d: month", "Mar")
+    features.learn({"t": when.replace(hour=6)})
+    five, six = (features.words["t: hour"][hour] for hour in ("05", "06"))
+    assert features.vector({"t": when})[[five, six]].tolist() == [1, 0]
+    assert features.vector({"t": when.replace(hour=6, month=4)})[[five, six]].tolist() == [0, 1]
+    assert not features.knows("t: month", "Apr")
 
 
 def test_labels_of_any_kind_in_the_order_they_came():

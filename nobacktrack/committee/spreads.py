@@ -1,0 +1,90 @@
+"""How far the numbers of a column lie from their mean, whatever comes; compiled.
+
+What is far out counts as that far, once it is known what is far. What came before that was known, or in a unit that is
+no longer used, is found out later: where numbers have lain much nearer together for long than on the whole, the whole
+begins anew from these.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..compiled import EXACT, entry, exact
+from .nodes import SOURCES
+
+FARTHEST = 10.0  # deviations: what lies beyond counts as that far
+SETTLED = 10  # how many it takes to know what is far
+COUNT, MEAN, SQUARES, LAST, LATE_MEAN, LATE, RENEWALS = range(7)  # rows of a spread, with a place for each column
+SPREAD = 7
+RECENT = 8.0  # the means of late weigh number i of n by (i/n)^7
+NARROW, PATIENCE, RENEWED = 0.01, 40, 100  # a mean square of late, over that of all; after how many; what it counts for
+
+
+@exact
+def deviation(squares: Any, count: Any) -> Any:
+    """Root of a mean square; 1 as long as nothing has varied."""
+    return math.sqrt(squares / count) if squares > 0 and count > 0 else 1.0
+
+
+@exact
+def deviation_in(spread: Any, j: int) -> Any:
+    """That of column j."""
+    return deviation(spread[SQUARES, j], spread[COUNT, j])
+
+
+@exact
+def bounded(spread: Any, j: int, off: Any) -> Any:
+    """A distance as it counts in a mean."""
+    if spread[COUNT, j] > SETTLED and spread[SQUARES, j] > 0:
+        most = FARTHEST * deviation_in(spread, j)
+        return min(max(off, -most), most)
+    return off
+
+
+@exact
+def clipped(x: Any) -> Any:
+    return min(max(x, -FARTHEST), FARTHEST)
+
+
+@exact
+def add_around_mean(spread: Any, j: int, x: Any) -> None:
+    """One more number, off the mean of all."""
+    spread[COUNT, j] += 1
+    count = spread[COUNT, j]
+    off = bounded(spread, j, x - spread[MEAN, j])
+    spread[MEAN, j] += off / count
+    spread[SQUARES, j] += off * off * (1 - 1 / count)
+    if x != spread[LAST, j] or count == 1:  # a number that stands still does not tell how far the next one lies
+        pace, apart = min(1.0, RECENT / count), bounded(spread, j, x - spread[LATE_MEAN, j])
+        spread[LATE_MEAN, j] += pace * apart
+        spread[LATE, j] += pace * (apart * apart - spread[LATE, j])
+    spread[LAST, j] = x
+    renew(spread, j)
+
+
+@exact
+def add_around_zero(spread: Any, j: int, off: Any) -> None:
+    """The same of a difference, off 0."""
+    spread[COUNT, j] += 1
+    count = spread[COUNT, j]
+    off = bounded(spread, j, off)
+    spread[SQUARES, j] += off * off
+    if off != 0:
+        spread[LATE, j] += min(1.0, RECENT / count) * (off * off - spread[LATE, j])
+    renew(spread, j)
+
+
+@exact
+def renew(spread: Any, j: int) -> None:
+    """Begin anew from the numbers of late, where these lie much nearer together."""
+    count, late = spread[COUNT, j], spread[LATE, j]
+    if count >= PATIENCE and 0 < late * count < NARROW * spread[SQUARES, j]:
+        spread[COUNT, j], spread[MEAN, j], spread[SQUARES, j] = RENEWED, spread[LATE_MEAN, j], RENEWED * late
+        spread[RENEWALS, j] += 1
+
+
+@entry(SOURCES, EXACT)
+def add_number(spread: Any, x: float) -> None:
+    """One more number, of one column."""
+    add_around_mean(spread, 0, x)
