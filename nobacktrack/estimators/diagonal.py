@@ -39,7 +39,8 @@ class Crossings(NamedTuple):
         """With those of one more step, in the place of the oldest."""
         head = self._slot(-1)
         newest = blocks, off, loops.own, loops.through
-        return Crossings(*(ring.at[head].set(new) for ring, new in zip(self[:4], newest, strict=True)), head)
+        put = [ring.at[head].set(new) for ring, new in zip(self[:4], newest, strict=True)]
+        return Crossings(put[0], put[1], put[2], put[3], head)
 
     def pull(self, dl_dh: Float[Array, " n"]) -> Float[Array, "units gates fan"]:
         """sum over the last steps of (H J .. J M) Y."""

@@ -15,10 +15,10 @@ from ..memory.crossings import CROSSING
 from ..memory.layout import BLOCK, PIECE
 from ..memory.terms import TERM, TINY
 from ..memory.units import UNIT
-from ..memory.views import Count, band, bands, beginning, flattened, matrix, matrix_from, row, slab, vector, vector_from
-from . import rows, terms, units
+from ..memory.views import Count, band, bands, beginning, matrix, matrix_from, row, slab, vector, vector_from
+from . import rows, units
 from .norms import balance, form_metric, form_norms, state_norm, weigh_state
-from .rows import BIAS, G0, INVERSE0, G, M, S
+from .rows import BIAS, G0, G, M, S
 from .signs import draw_signs
 from .terms import group_in_band, measure, measure_by_largest, weigh
 
@@ -67,7 +67,7 @@ def pull(s: Any, m: Any, head: Any) -> None:
 
 @kernel
 def move_theta(s: Any, m: Any, pace: Any) -> None:
-    """theta moves on dl/dtheta = sum_c H_c Z_c + sum over the last steps of (H J .. J M) Y + (1/K) sum_k (H v_k) w_k."""
+    """theta moves on sum_c H_c Z_c + sum over the last steps of (H J .. J M) Y + (1/K) sum_k (H v_k) w_k."""
     times = rows.weight_in_information(m.ints, Count.THETA_AGE, s.theta_every)
     scratch, share = vector(m, PIECE.scratch), vector(m, TERM.share)
     for first in range(0, s.gates * s.units, s.band):
@@ -89,9 +89,7 @@ def move_theta(s: Any, m: Any, pace: Any) -> None:
 
 
 @inlined
-def gather(
-    blocks: Any, y: Any, across: Any, w: Any, share: Any, scratch: Any, i: Any, start: Any, count: Any
-) -> None:
+def gather(blocks: Any, y: Any, across: Any, w: Any, share: Any, scratch: Any, i: Any, start: Any, count: Any) -> None:
     """dl/dtheta of weight i in some rows."""
     for r in range(count):
         scratch[G + r] = blocks.dl_dh[0, start + r] * blocks.z[0, i, start + r]
@@ -178,7 +176,12 @@ def scale_units(s: Any, m: Any, slot: Any, q: Any, tiny: Any) -> Any:
 @kernel
 def merge(s: Any, m: Any, head: Any, q: Any, least: Any, size: Any) -> None:
     """The oldest step into each of the K terms."""
-    v, new_v, worth, norm_w = matrix(m, TERM.v), matrix(m, CROSSING.new_v), matrix(m, TERM.worth), vector(m, TERM.norm_w)
+    v, new_v, worth, norm_w = (
+        matrix(m, TERM.v),
+        matrix(m, CROSSING.new_v),
+        matrix(m, TERM.worth),
+        vector(m, TERM.norm_w),
+    )
     signs, table, merged = vector(m, TERM.signs), matrix(m, CROSSING.unit_scales), matrix(m, CROSSING.row_merged)
     scale, tiny, n = vector(m, TERM.pending_scale), vector(m, TERM.settings)[TINY], np.uint64(s.units)
     for k in range(s.terms):

@@ -123,9 +123,7 @@ def from_scratch(values: Any, scratch: Any, factor: Any, i: Any, start: Any, r: 
 
 
 @inlined
-def carry_weight(
-    components: Any, blocks: Any, heard: Any, i: Any, scratch: Any, start: Any, count: Any
-) -> None:
+def carry_weight(components: Any, blocks: Any, heard: Any, i: Any, scratch: Any, start: Any, count: Any) -> None:
     """Z <- D Z + c u of weight i in some rows, and its part of dl/dtheta."""
     if components == 1:
         for r in range(count):
