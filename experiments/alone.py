@@ -19,49 +19,56 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+import nobacktrack as nbt
 from nobacktrack import files
 from nobacktrack.readers.presets import choose_for_symbols
 
 CHUNK, WINDOW = 1 << 16, 2000
 
 
-def repeated(text: str) -> Callable[[int], tuple[np.ndarray, int]]:
-    """A text again and again, as symbols, and how many symbols there are."""
-
-    def make(seed: int) -> tuple[np.ndarray, int]:
-        letters, symbols = np.unique(list(text), return_inverse=True)
-        return symbols.astype(np.int32), max(2, len(letters))
-
-    return make
+Pieces = tuple[Iterator[np.ndarray], int]  # a stream chunk by chunk, and how many symbols there are
 
 
-def letters(seed: int) -> tuple[np.ndarray, int]:
-    """500 characters drawn at random from 26, another text for each seed."""
-    return np.random.default_rng(seed).integers(0, 26, 500).astype(np.int32), 26
+def repeated(text: str) -> Callable[[int, int], Pieces]:
+    """A text again and again."""
+    letters, symbols = np.unique(list(text), return_inverse=True)
+    return lambda seed, length: (cycled(symbols, length), max(2, len(letters)))
 
 
-STREAMS = {
-    "abab...ab, a line end": repeated("ab" * 10 + "\n"),
-    "abcabcabd": repeated("abcabcabd\n"),
-    "500 characters": letters,
-    "a constant": repeated("a"),
-}
+def drawn(seed: int, length: int) -> Pieces:
+    """500 characters drawn at random from 26, another text for each seed, again and again."""
+    return cycled(np.random.default_rng(seed).integers(0, 26, 500), length), 26
 
 
-def pieces(period: np.ndarray, length: int) -> Iterator[np.ndarray]:
+def anbn(seed: int, length: int) -> Pieces:
+    """a^n b^n[1;32], which does surprise: whether a committee costs anything there."""
+    stream = nbt.streams.anbn(1, 32, length=length, seed=seed)
+    return (stream[begin : begin + CHUNK] for begin in range(0, length, CHUNK)), 3
+
+
+def cycled(period: np.ndarray, length: int) -> Iterator[np.ndarray]:
     """A period again and again, chunk by chunk."""
     for begin in range(0, length, CHUNK):
-        yield np.take(period, np.arange(begin, min(begin + CHUNK, length)), mode="wrap")
+        yield np.take(period, np.arange(begin, min(begin + CHUNK, length)), mode="wrap").astype(np.int32)
+
+
+STREAMS: dict[str, Callable[[int, int], Pieces]] = {
+    "abab...ab, a line end": repeated("ab" * 10 + "\n"),
+    "abcabcabd": repeated("abcabcabd\n"),
+    "500 characters": drawn,
+    "a constant": repeated("a"),
+    "anbn": anbn,
+}
 
 
 def one(name: str, seed: int, length: int, alone: bool) -> dict[str, Any]:
     """Bits over the last tenth, the worst window after the first fifth, and how often the network was set back."""
-    period, symbols = STREAMS[name](seed)
+    pieces, symbols = STREAMS[name](seed, length)
     learner = choose_for_symbols(symbols, 20)[0].learner(symbols=symbols)
     learner = learner.learners[0] if alone else learner
     state, bits = learner.init(seed), []
     try:
-        for piece in pieces(period, length):
+        for piece in pieces:
             state, info = learner.run(state, piece)
             bits.append(np.asarray(info.bits, np.float32))
     except FloatingPointError:
@@ -78,10 +85,11 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=5_000_000)
     parser.add_argument("--alone", action="store_true", help="the network without a committee")
     parser.add_argument("--out", type=Path, default=Path("out/alone.json"))
+    parser.add_argument("--streams", nargs="*", default=list(STREAMS), choices=STREAMS, metavar="NAME")
     given = parser.parse_args()
     results: dict[str, list[dict[str, Any]]] = {}
     table = Table("stream", "bits, last tenth (worst seed)", "worst window", "returns")
-    for name in STREAMS:
+    for name in given.streams:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             found = list(pool.map(lambda seed: one(name, seed, given.length, given.alone), range(given.seeds)))  # noqa: B023
         results[name] = found
