@@ -136,6 +136,8 @@ FUSED_ESTIMATORS = {
     "rank 2 foresight": nbt.NoBackTrack(rank=2, norms=nbt.ForesightNorms()),
     "rtrl": nbt.RTRL(),
     "bptt": nbt.TruncatedBPTT(depth=15),
+    "sliding": nbt.SlidingBPTT(depth=5),
+    "artbp": nbt.ARTBP(depth=4),
     "block": nbt.BlockNoBackTrack(depth=6),
     "three": nbt.BlockNoBackTrack(depth=7, every=3, rank=3),
     "truncated": nbt.BlockNoBackTrack(depth=6, every=2, rank=1, belief=nbt.Truncated()),

@@ -79,6 +79,13 @@ def calendar(name: Any, when: datetime.date) -> dict[str, Any]:
     return found
 
 
+def words_with(name: Any, word: str) -> tuple[str, ...]:
+    """A new word, and those that get their places along with it: the days of the week come together, and so before
+    most hours, since experts take products of the first columns, and hours of a weekend are not those of other days.
+    """
+    return WEEKDAYS if str(name).endswith(": weekday") and word in WEEKDAYS else (word,)
+
+
 def without_times(row: Mapping[Any, Any]) -> Mapping[Any, Any]:
     """A row with a calendar in the place of each time."""
     times = [name for name, value in row.items() if isinstance(value, datetime.date)]
@@ -148,15 +155,21 @@ class Features:
         """Places for new columns and words, in the order of their names."""
         for name in sorted(names, key=str):
             if type(row[name]) is str:
-                words = self.words.setdefault(name, {})
-                words[row[name]] = self.used
-                if len(words) == MANY_WORDS:
-                    _log.warning("column %r: %d different words so far; leave names and times out", name, MANY_WORDS)
+                for word in words_with(name, row[name]):
+                    self._add_word(name, word)
             else:
                 self.numbers[name] = self.used, Scale()
                 if len(self.numbers) == MANY_WORDS:
                     _log.warning("%d columns of numbers so far, %r the last; are their names data?", MANY_WORDS, name)
-            self.used += 1
+                self.used += 1
+
+    def _add_word(self, name: Any, word: str) -> None:
+        """A place for a new word."""
+        words = self.words.setdefault(name, {})
+        words[word] = self.used
+        self.used += 1
+        if len(words) == MANY_WORDS:
+            _log.warning("column %r: %d different words so far; leave names and times out", name, MANY_WORDS)
 
     def record(self) -> dict[str, Any]:
         return {

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...configuration import InverseSqrt, rate_at
 from ...estimators import (
+    ARTBP,
     RFLO,
     RTRL,
     BlockNoBackTrack,
@@ -17,6 +18,7 @@ from ...estimators import (
     Forward,
     Immediate,
     NoBackTrack,
+    SlidingBPTT,
     SnAp1,
     TruncatedBPTT,
 )
@@ -27,7 +29,7 @@ from ...systems.readouts import Gaussian, Softmax
 from ...updates import SGD, Diagonal, Frozen, Kalman, OuterProduct, QuasiDiagonal
 from ...updates.kalman import MOST_DECAY
 from . import codes
-from .loops import bptt, diagonal, forward, nobacktrack, rtrl, snap, windowed
+from .loops import artbp, bptt, diagonal, forward, nobacktrack, rtrl, sliding, snap, windowed
 from .loops.chunk import Loop
 from .memory.layout import BLOCK, Sizes
 
@@ -45,6 +47,8 @@ LOOPS: dict[Any, Loop] = {
     NoBackTrack: nobacktrack.LOOP,
     RTRL: rtrl.LOOP,
     TruncatedBPTT: bptt.LOOP,
+    SlidingBPTT: sliding.LOOP,
+    ARTBP: artbp.LOOP,
     BlockNoBackTrack: windowed.LOOP,
     DiagonalPlusRankOne: diagonal.LOOP,
     SnAp1: snap.LOOP,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ....compiled import ZERO, entry, fill, inlined, kernel
+from ....compiled import ONE, ZERO, entry, fill, inlined, kernel
 from ....estimators.bptt import InBlocks
 from .. import SOURCES
 from ..kernels import transition
@@ -71,15 +71,21 @@ def add_loss(s: Any, m: Any) -> None:
 def close(s: Any, m: Any) -> None:
     """The gradient of a block that is full, added to what waits for a target."""
     if m.ints[HELD] == s.depth:
-        backtrack(s, m, matrix(m, WINDOW.gradient))
-        m.ints[HELD] = 0
-        m.ints[READY] = 1
+        settle(s, m, ONE)
 
 
 @kernel
-def backtrack(s: Any, m: Any, gradient: Any) -> None:
-    """gradient += sum_j lambda_j df/dtheta(h_j, x_j), from the newest transition to the oldest; lambda stays in
-    `co_state`, and no loss in the window.
+def settle(s: Any, m: Any, gain: Any) -> None:
+    """A block is over: its gradient waits for a target, and the next one begins."""
+    backtrack(s, m, gain, matrix(m, WINDOW.gradient))
+    m.ints[HELD] = 0
+    m.ints[READY] = 1
+
+
+@kernel
+def backtrack(s: Any, m: Any, gain: Any, gradient: Any) -> None:
+    """gradient += sum_j lambda_j df/dtheta(h_j, x_j), from the newest transition to the oldest, with lambda_{j-1} =
+    gain lambda_j df/dh + dl_dh_{j-1}; lambda stays in `co_state`, and no loss in the window.
     """
     ring_dl_dh, co_state = matrix(m, WINDOW.ring_dl_dh), vector(m, WINDOW.co_state)
     pulled, held = matrix(m, WINDOW.pulled), m.ints[HELD]
@@ -91,6 +97,8 @@ def backtrack(s: Any, m: Any, gradient: Any) -> None:
             co_state[i] += ring_dl_dh[slot, i]
         transition.pull_rows(c_of(s, m, age), co_state, row(pulled, age))
         pull(s, m, age, row(pulled, age), co_state)
+        for i in range(co_state.size):
+            co_state[i] *= gain
         fill(row(ring_dl_dh, slot), ZERO)
     add_to_gradient(s, m, 0, held, pulled, gradient)
 
@@ -241,20 +249,32 @@ def run_bptt(machine: Any, verb: Any, chunk: Any) -> None:
 
 
 def pack(block: Any, estimator: InBlocks, store: Store) -> None:
-    own, ints, depth, window = store.own, store.ints, store.sizes.depth, block.window
-    own.gradient[:] = packing.columns(block.gradient)
+    store.own.gradient[:] = packing.columns(block.gradient)
+    pack_window(block.window, store)
+    store.ints[READY] = block.due
+
+
+def pack_window(window: Any, store: Store) -> None:
+    """Write a window into the pieces."""
+    own, ints, depth = store.own, store.ints, store.sizes.depth
     own.ring_h[:], own.ring_dl_dh[:] = window.h, window.dl_dh
     if store.sizes.inputs:
         own.ring_x[:] = window.x
     else:
         ints[RING : RING + depth] = window.x
     ints[RING + depth : RING + 2 * depth] = window.begins
-    ints[[HEAD, HELD, FRESH, READY]] = window.head, window.held, window.fresh, block.due
+    ints[[HEAD, HELD, FRESH]] = window.head, window.held, window.fresh
 
 
 def unpack(like: Any, estimator: InBlocks, store: Store) -> Any:
+    window, gradient = unpack_window(like.window, store), packing.unpack_columns(store.own.gradient, like.gradient)
+    return like._replace(window=window, gradient=gradient, due=store.ints[READY] != 0)
+
+
+def unpack_window(like: Any, store: Store) -> Any:
+    """A window of the pieces."""
     own, ints, depth = store.own, store.ints, store.sizes.depth
-    window = like.window._replace(
+    return like._replace(
         h=own.ring_h,
         x=own.ring_x if store.sizes.inputs else ints[RING : RING + depth],
         dl_dh=own.ring_dl_dh,
@@ -263,8 +283,6 @@ def unpack(like: Any, estimator: InBlocks, store: Store) -> Any:
         head=ints[HEAD],
         held=ints[HELD],
     )
-    gradient = packing.unpack_columns(own.gradient, like.gradient)
-    return like._replace(window=window, gradient=gradient, due=ints[READY] != 0)
 
 
 LOOP = Loop(

@@ -62,7 +62,7 @@ def close(s: Any, m: Any) -> None:
     if m.ints[age_of(s)] == s.block:
         exact = matrix(m, TAIL.exact)
         fill(flattened(m, TAIL.exact), ZERO)
-        bptt.backtrack(s, m, exact)
+        bptt.backtrack(s, m, ONE, exact)
         share_out(m)
         believe(s, m, exact)
         demand(s, m)

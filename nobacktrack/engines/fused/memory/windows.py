@@ -30,6 +30,7 @@ class WindowPieces(NamedTuple):
 
 
 WINDOW: WindowPieces = indices(WindowPieces, COMMON)
+AFTER_WINDOW = COMMON + len(WindowPieces._fields)
 _OF_WINDOW: Any = WindowPieces._field_defaults
 
 

@@ -1,0 +1,53 @@
+"""Sliding BPTT: the way back through the window of truncated BPTT, at every target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....compiled import ONE, ZERO, entry, fill, inlined
+from ....estimators import SlidingBPTT
+from .. import SOURCES
+from ..kernels.readout import score
+from ..kernels.rows import move_phi, move_theta_along
+from ..memory.packing import Store
+from ..memory.views import COUNTERS, flattened, matrix
+from ..memory.windows import WINDOW, WindowPieces
+from . import bptt
+from .bptt import RING
+from .chunk import Loop, run_chunk
+
+
+@inlined
+def observe(s: Any, m: Any, symbol: Any, values: Any, pace: Any, phi_pace: Any) -> Any:
+    """Score, move phi, and theta on dl_t/dtheta through the last transitions."""
+    loss = score(s, m, symbol, values)
+    move_phi(s, m, phi_pace)
+    bptt.add_loss(s, m)
+    fill(flattened(m, WINDOW.gradient), ZERO)
+    bptt.backtrack(s, m, ONE, matrix(m, WINDOW.gradient))
+    move_theta_along(s, m, matrix(m, WINDOW.gradient), pace)
+    return loss
+
+
+@entry(SOURCES)
+def run_sliding(machine: Any, verb: Any, chunk: Any) -> None:
+    """A chunk, by sliding BPTT."""
+    run_chunk(observe, bptt.step, bptt.restart, machine, verb, chunk)
+
+
+def pack(window: Any, estimator: SlidingBPTT, store: Store) -> None:
+    bptt.pack_window(window, store)
+
+
+def unpack(like: Any, estimator: SlidingBPTT, store: Store) -> Any:
+    return bptt.unpack_window(like, store)
+
+
+LOOP = Loop(
+    run=run_sliding,
+    pieces=WindowPieces,
+    pack=pack,
+    unpack=unpack,
+    sizes=lambda estimator: {"depth": estimator.depth},
+    counters=lambda sizes: RING - COUNTERS + 2 * sizes.depth,
+)
