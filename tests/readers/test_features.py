@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 import nobacktrack as nbt
-from nobacktrack.readers.features import Classes, Features, Scale
+from nobacktrack.committee.squares import MOST_PAIRED
+from nobacktrack.readers.features import WEEKDAYS, Classes, Features, Scale
 from nobacktrack.readers.tally import frequencies_nats
 
 
@@ -55,6 +56,17 @@ def test_times_have_an_hour_and_a_month_by_name_dates_a_month():
     assert features.vector({"t": when})[[five, six]].tolist() == [1, 0]
     assert features.vector({"t": when.replace(hour=6, month=4)})[[five, six]].tolist() == [0, 1]
     assert not features.knows("t: month", "Apr")
+
+
+def test_all_days_of_the_week_have_places_before_most_hours():
+    """Products are taken of the first columns: of days with the clock, once a time has come."""
+    features = Features()
+    for hour in range(24):
+        features.learn({"t": datetime.datetime(2024, 3, 1, hour)})
+    assert sorted(features.words["t: weekday"]) == sorted(WEEKDAYS)
+    assert max(features.words["t: weekday"].values()) < MOST_PAIRED
+    features.learn({"other: weekday": "Montag"})
+    assert list(features.words["other: weekday"]) == ["Montag"]
 
 
 def test_labels_of_any_kind_in_the_order_they_came():
