@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -34,29 +36,8 @@ class Count(IntEnum):
 
 COUNTERS = len(Count)
 SIZES = len(Sizes._fields)
+PLACE = 4  # numbers of a piece in the table: where it begins, and three axes
 _to_tuple: Any = unsafe.to_fixed_tuple
-
-
-def _build_view(typing: Any, work: Any, begin: Any, shape: Any) -> Any:
-    """An array of a shape that begins at number `begin` of another."""
-    result = types.Array(work.dtype, len(shape), "C")
-
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        source = context.make_array(signature.args[0])(context, builder, args[0])
-        array = context.make_array(result)(context, builder)
-        stride = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(result.dtype)))
-        itemsize, sizes, strides = stride, cgutils.unpack_tuple(builder, args[2]), []
-        for size in reversed(sizes):
-            strides.insert(0, stride)
-            stride = builder.mul(stride, size)
-        data = builder.gep(source.data, [args[1]])
-        populate_array(array, data=data, shape=sizes, strides=strides, itemsize=itemsize, meminfo=None)
-        return array._getvalue()
-
-    return result(work, types.intp, types.UniTuple(types.intp, len(shape))), build
-
-
-_view: Any = intrinsic(_build_view)
 
 
 @inlined
@@ -66,79 +47,179 @@ def opened(machine: Any) -> Any:
     return Sizes(*_to_tuple(sizes, SIZES)), Machine(places, work, ints, clock)
 
 
-@inlined
-def vector(m: Any, piece: Any) -> Any:
+class _Number:
+    """An integer of the code that is being made."""
+
+    def __init__(self, builder: Any, value: Any):
+        self.builder, self.value = builder, value
+
+    def __add__(self, other: _Number) -> _Number:
+        return _Number(self.builder, self.builder.add(self.value, other.value))
+
+    def __sub__(self, other: _Number) -> _Number:
+        return _Number(self.builder, self.builder.sub(self.value, other.value))
+
+    def __mul__(self, other: _Number) -> _Number:
+        return _Number(self.builder, self.builder.mul(self.value, other.value))
+
+    def __floordiv__(self, other: _Number) -> _Number:
+        return _Number(self.builder, self.builder.sdiv(self.value, other.value))
+
+
+Where = tuple[_Number, tuple[_Number, ...]]  # where a view begins, and its shape
+
+
+def _array(context: Any, builder: Any, source: Any, result: Any, where: Where) -> Any:
+    """An array that lies within another one."""
+    begin, shape = where
+    array = context.make_array(result)(context, builder)
+    stride = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(result.dtype)))
+    itemsize, sizes, strides = stride, [number.value for number in shape], []
+    for size in reversed(sizes):
+        strides.insert(0, stride)
+        stride = builder.mul(stride, size)
+    data = builder.gep(source.data, [begin.value])
+    populate_array(array, data=data, shape=sizes, strides=strides, itemsize=itemsize, meminfo=None)
+    return array._getvalue()
+
+
+def _of_piece(axes: int) -> Callable[[Callable[..., Where]], Any]:
+    """A view of a piece of a machine, `f(m, piece, ...)`, from a formula on its place in the table and further
+    integers. Made by hand, since Numba would read and type a function of its own again wherever one is used.
+    """
+
+    def decorate(formula: Callable[..., Where]) -> Any:
+        def define(typing: Any, m: Any, piece: Any, *others: Any) -> Any:
+            result = types.Array(m[m.fields.index("work")].dtype, axes, "C")
+
+            def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                def opened(name: str) -> Any:
+                    at = m.fields.index(name)
+                    return context.make_array(m[at])(context, builder, builder.extract_value(args[0], at))
+
+                places, width = opened("places"), context.get_constant(types.intp, PLACE)
+                first = builder.mul(args[1], width)
+                offsets = (context.get_constant(types.intp, k) for k in range(PLACE))
+                at = [builder.load(builder.gep(places.data, [builder.add(first, offset)])) for offset in offsets]
+                numbers = [_Number(builder, value) for value in (*at, *args[2:])]
+                return _array(context, builder, opened("work"), result, formula(numbers[:PLACE], *numbers[PLACE:]))
+
+            return result(m, types.intp, *(types.intp for _ in others)), build
+
+        return _intrinsic(define, formula, ["typing", "m", "piece", *list(inspect.signature(formula).parameters)[1:]])
+
+    return decorate
+
+
+def _of_array(axes: int) -> Callable[[Callable[..., Where]], Any]:
+    """A view of an array, `f(values, ...)`, from a formula on its shape and further integers."""
+
+    def decorate(formula: Callable[..., Where]) -> Any:
+        def define(typing: Any, values: Any, number: Any) -> Any:
+            result = types.Array(values.dtype, axes, "C")
+
+            def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                source = context.make_array(values)(context, builder, args[0])
+                shape = [_Number(builder, size) for size in cgutils.unpack_tuple(builder, source.shape)]
+                zero = _Number(builder, context.get_constant(types.intp, 0))
+                where = formula(zero, shape, _Number(builder, args[1]))
+                return _array(context, builder, source, result, where)
+
+            return result(values, types.intp), build
+
+        return _intrinsic(define, formula, ["typing", "values", "number"])
+
+    return decorate
+
+
+def _intrinsic(define: Any, formula: Any, names: list[str]) -> Any:
+    """An intrinsic under the name of its formula, with so many arguments: Numba asks for their names."""
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names]
+    define.__name__, define.__doc__ = formula.__name__, formula.__doc__
+    define.__signature__ = inspect.Signature(parameters)
+    return intrinsic(define)
+
+
+@_of_piece(axes=1)
+def vector(place: Any) -> Where:
     """A piece with one axis."""
-    return _view(m.work, m.places[piece, 0], (m.places[piece, 1],))
+    begin, size, _, _ = place
+    return begin, (size,)
 
 
-@inlined
-def matrix(m: Any, piece: Any) -> Any:
+@_of_piece(axes=2)
+def matrix(place: Any) -> Where:
     """A piece with two axes."""
-    return _view(m.work, m.places[piece, 0], (m.places[piece, 1], m.places[piece, 2]))
+    begin, rows, columns, _ = place
+    return begin, (rows, columns)
 
 
-@inlined
-def slab(m: Any, piece: Any, k: Any) -> Any:
+@_of_piece(axes=2)
+def slab(place: Any, k: _Number) -> Where:
     """Matrix k of a piece with three axes."""
-    rows, columns = m.places[piece, 2], m.places[piece, 3]
-    return _view(m.work, m.places[piece, 0] + k * rows * columns, (rows, columns))
+    begin, _, rows, columns = place
+    return begin + k * rows * columns, (rows, columns)
 
 
-@inlined
-def band(m: Any, piece: Any, first: Any, width: Any) -> Any:
+@_of_piece(axes=2)
+def band(place: Any, first: _Number, width: _Number) -> Where:
     """A band of a piece with two axes: the rows from `first` on."""
-    fan = m.places[piece, 1]
-    return _view(m.work, m.places[piece, 0] + first * fan, (fan, width))
+    begin, fan, _, _ = place
+    return begin + first * fan, (fan, width)
 
 
-@inlined
-def bands(m: Any, piece: Any, first: Any, width: Any) -> Any:
+@_of_piece(axes=3)
+def bands(place: Any, first: _Number, width: _Number) -> Where:
     """The same of a piece with three axes: the terms of a band lie together."""
-    terms, fan = m.places[piece, 1], m.places[piece, 2]
-    return _view(m.work, m.places[piece, 0] + first * fan * terms, (terms, fan, width))
+    begin, terms, fan, _ = place
+    return begin + first * fan * terms, (terms, fan, width)
 
 
-@inlined
-def vector_from(m: Any, piece: Any, first: Any) -> Any:
+@_of_piece(axes=1)
+def vector_from(place: Any, first: _Number) -> Where:
     """A piece with one axis, from number `first` on."""
-    return _view(m.work, m.places[piece, 0] + first, (m.places[piece, 1] - first,))
+    begin, size, _, _ = place
+    return begin + first, (size - first,)
 
 
-@inlined
-def matrix_from(m: Any, piece: Any, first: Any) -> Any:
+@_of_piece(axes=2)
+def matrix_from(place: Any, first: _Number) -> Where:
     """A piece with two axes, each row from number `first` on. (The last row then ends beyond the piece: do not go
     there.)
     """
-    return _view(m.work, m.places[piece, 0] + first, (m.places[piece, 1], m.places[piece, 2]))
+    begin, rows, columns, _ = place
+    return begin + first, (rows, columns)
 
 
-@inlined
-def shaped(m: Any, piece: Any, rows: Any) -> Any:
+@_of_piece(axes=2)
+def shaped(place: Any, rows: _Number) -> Where:
     """A piece as a matrix of so many rows."""
-    size = m.places[piece, 1] * m.places[piece, 2] * m.places[piece, 3]
-    return _view(m.work, m.places[piece, 0], (rows, size // rows))
+    begin, *axes = place
+    return begin, (rows, axes[0] * axes[1] * axes[2] // rows)
 
 
-@inlined
-def flattened(m: Any, piece: Any) -> Any:
+@_of_piece(axes=1)
+def flattened(place: Any) -> Where:
     """A piece as one vector."""
-    return _view(m.work, m.places[piece, 0], (m.places[piece, 1] * m.places[piece, 2] * m.places[piece, 3],))
+    begin, *axes = place
+    return begin, (axes[0] * axes[1] * axes[2],)
 
 
-@inlined
-def row(values: Any, i: Any) -> Any:
+@_of_array(axes=1)
+def row(zero: _Number, shape: Any, i: _Number) -> Where:
     """Row i of a matrix."""
-    return _view(values, i * values.shape[1], (values.shape[1],))
+    _, columns = shape
+    return i * columns, (columns,)
 
 
-@inlined
-def as_rows(values: Any, rows: Any) -> Any:
+@_of_array(axes=2)
+def as_rows(zero: _Number, shape: Any, rows: _Number) -> Where:
     """A vector as a matrix of so many rows."""
-    return _view(values, 0, (rows, values.size // rows))
+    (size,) = shape
+    return zero, (rows, size // rows)
 
 
-@inlined
-def beginning(values: Any, count: Any) -> Any:
+@_of_array(axes=1)
+def beginning(zero: _Number, shape: Any, count: _Number) -> Where:
     """The first numbers of a vector."""
-    return _view(values, 0, (count,))
+    return zero, (count,)
