@@ -174,7 +174,7 @@ REFUSED = {
     "LRU": _refused(nbt.LRU(units=3, symbols=3)),
     "graphs": _refused(nbt.RNN(units=3, symbols=3, graph=[(0, 1)])),
     "Stack": _refused(nbt.Stack([nbt.RNN(units=3, symbols=3)] * 2)),
-    "SlidingBPTT": _refused(estimator=nbt.SlidingBPTT()),
+    "KroneckerSum": _refused(estimator=nbt.KroneckerSum()),
     "InvariantNorms": _refused(estimator=nbt.NoBackTrack(norms=nbt.InvariantNorms()), update=nbt.SGD(1)),
     "BlockDiagonal": _refused(update=nbt.Kalman(metric=nbt.BlockDiagonal())),
     "ExactFisher": _refused(update=nbt.Kalman(fisher=nbt.ExactFisher())),

@@ -8,7 +8,6 @@
 | `kernels/` | the lines of the algorithm that loops share |
 | `memory/` | how numbers lie, as views in kernels, and a State to them and back |
 | `codes.py` | what is decided at run time |
-| `ahead.py` | loops compiled in a process of their own |
 """
 
 from pathlib import Path

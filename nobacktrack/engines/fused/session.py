@@ -14,7 +14,7 @@ from ...protocol import State
 from ...streams.items import Chunk, Pairs, has_target, size
 from ...verbs import AbstractLearner
 from ..session import Session
-from . import ahead, support
+from . import support
 from .codes import Readout, Verb
 from .loops.chunk import Items, predict
 from .memory import packing
@@ -57,7 +57,6 @@ class Fused(Session):
         learner, sizes = self.learner, support.sizes_of(self.learner)
         self._loop, self._like, self._dtype = support.LOOPS[type(learner.estimator)], state, np.dtype(state.h.dtype)
         self._measured = learner.noise(state.influence) is not None
-        ahead.ensure(type(learner.estimator).__name__, self._dtype)
         layout = Layout(sizes, self._loop.pieces, self._dtype.itemsize)
         self._flat = aligned(layout.size, self._dtype)
         self._ints = np.zeros(COUNTERS + self._loop.counters(sizes), np.int64)
