@@ -19,6 +19,7 @@ from ..streams.items import Chunk, Cutter, as_chunk, checked, part, size
 from ..verbs import AbstractLearner
 from . import begin
 from .session import Session
+from .threads import one_thread
 
 Callback = Callable[[State, "RunInfo"], Any]
 
@@ -111,7 +112,8 @@ def _to_the_end(learner: AbstractLearner, state: State, stream: Any, engine: str
         except Divergence as error:
             divergence.append(error)
 
-    after, info = _last(state, steps())
+    with one_thread():
+        after, info = _last(state, steps())
     if not divergence:
         return after, info
     (error,) = divergence

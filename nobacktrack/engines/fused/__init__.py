@@ -7,6 +7,7 @@
 | `loops/` | an estimator a file: its pieces, observe, advance, restart, a State in and out |
 | `kernels/` | the lines of the algorithm that loops share |
 | `memory/` | how numbers lie, as views in kernels, and a State to them and back |
+| `threads.py` | how many threads work on one step |
 | `codes.py` | what is decided at run time |
 """
 

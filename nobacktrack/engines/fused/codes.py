@@ -77,3 +77,15 @@ class Verb(IntEnum):
     ADVANCE_OBSERVE = 1
     OBSERVE = 2
     ADVANCE = 3
+
+
+class Job(IntEnum):
+    """What threads do together, in blocks: `loops/bptt.py`."""
+
+    STEP = 0
+    LINEARISE = 1
+    DERIVE = 2
+    PULL = 3
+    GRADIENT = 4
+    SQUARE = 5
+    MOVE = 6

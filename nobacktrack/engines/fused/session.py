@@ -14,7 +14,7 @@ from ...protocol import State
 from ...streams.items import Chunk, Pairs, has_target, size
 from ...verbs import AbstractLearner
 from ..session import Session
-from . import support
+from . import support, threads
 from .codes import Readout, Verb
 from .loops.chunk import Items, predict
 from .memory import packing
@@ -56,6 +56,7 @@ class Fused(Session):
     def become(self, state: State) -> None:
         learner, sizes = self.learner, support.sizes_of(self.learner)
         self._loop, self._like, self._dtype = support.LOOPS[type(learner.estimator)], state, np.dtype(state.h.dtype)
+        sizes = sizes._replace(threads=threads.threads_for(sizes, self._loop.help))
         self._measured = learner.noise(state.influence) is not None
         layout = Layout(sizes, self._loop.pieces, self._dtype.itemsize)
         self._flat = aligned(layout.size, self._dtype)
@@ -63,7 +64,7 @@ class Fused(Session):
         self._clock = np.concatenate([np.asarray(state.key), np.asarray(state.t)]).astype(np.uint32)
         self._store = Store(sizes, *layout.views(self._flat), self._ints)
         self._in_state = layout.state_views(self._flat)
-        self._machine = np.array(sizes, np.int64), layout.table, self._flat, self._ints, self._clock
+        self._machine = np.array(sizes, np.int64), layout.table, self._flat, self._ints, self._clock, threads.new_crew()
         packing.pack(state, learner, self._store)
         self._loop.pack(state.influence, learner.estimator, self._store)
         self._one = self._new_item()
@@ -140,7 +141,8 @@ class Fused(Session):
         verb = int(Verb.ADVANCE_OBSERVE if pairs else Verb.OBSERVE_ADVANCE)
         paces, asked = self._paces(self.t + pairs, count), np.zeros((0, 0), self._dtype) if y_hats is None else y_hats
         items = *self._split(x), *self._split(y), _plain(seen, bool), reset, *paces, losses, asked
-        self._loop.run(self._machine, verb, items)
+        with threads.helpers(self._loop.help, self._machine, self._store.sizes.threads if count > 1 else 1):
+            self._loop.run(self._machine, verb, items)
         return losses
 
     def _paces(self, start: int, count: int) -> tuple[np.ndarray, np.ndarray]:

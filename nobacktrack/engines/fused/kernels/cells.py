@@ -4,39 +4,38 @@ retention = d own'/d own.
 
 from __future__ import annotations
 
-import math
 from typing import Any
+
+import numpy as np
 
 from ....compiled import ONE, ZERO, inlined, kernel
 from ..codes import Activation, Cell
-
-
-@kernel
-def sigmoid(x: Any) -> Any:
-    return ONE / (ONE + math.exp(-x))
+from .exponentials import sigmoid, tanh
 
 
 @kernel
 def compute_activity(activation: Any, h: Any, activity: Any, slope: Any) -> None:
     """[1, what the others see of each unit], and its derivative in the last component of each."""
-    last, n = h.shape[0] - 1, h.shape[1]
+    last, n, one = h.shape[0] - 1, np.uint64(h.shape[1]), np.uint64(1)
     activity[0] = ONE
-    for i in range(n):
-        if activation == Activation.SIGMOID:
+    if activation == Activation.SIGMOID:
+        for i in range(n):
             seen = sigmoid(h[last, i])
-            derivative = seen * (ONE - seen)
-        elif activation == Activation.TANH:
-            seen = math.tanh(h[last, i])
-            derivative = ONE - seen * seen
-        else:
-            seen, derivative = h[last, i], ONE * h.dtype.type(1)
-        activity[1 + i] = seen
-        slope[i] = derivative
+            activity[one + i], slope[i] = seen, seen * (ONE - seen)
+    elif activation == Activation.TANH:
+        for i in range(n):
+            seen = tanh(h[last, i])
+            activity[one + i], slope[i] = seen, ONE - seen * seen
+    else:
+        for i in range(n):
+            activity[one + i], slope[i] = h[last, i], ONE
 
 
 @kernel
 def step_cells(cell: Any, a: Any, own: Any, alpha: Any, following: Any, c: Any, retention: Any) -> None:
-    """own' of all units; c is (gates x components, units), retention (components x components, units)."""
+    """own' of all units; c is (gates x components, units), retention (components x components, units). What was in `a`
+    is lost.
+    """
     if cell == Cell.RNN:
         for i in range(own.shape[1]):
             following[0, i], c[0, i], retention[0, i] = a[i], ONE, ZERO
@@ -53,11 +52,26 @@ def step_cells(cell: Any, a: Any, own: Any, alpha: Any, following: Any, c: Any, 
 
 
 @inlined
+def to_sigmoids(a: Any, first: Any, last: Any) -> None:
+    """a <- sigmoid(a), of some numbers: alone in a loop, or it would be no loop of vectors."""
+    for i in range(np.uint64(first), np.uint64(last)):
+        a[i] = sigmoid(a[i])
+
+
+@inlined
+def to_tanhs(a: Any, first: Any, last: Any) -> None:
+    """The same of tanh."""
+    for i in range(np.uint64(first), np.uint64(last)):
+        a[i] = tanh(a[i])
+
+
+@inlined
 def step_learned_leaky(a: Any, own: Any, following: Any, c: Any, retention: Any) -> None:
     """h' = a + sigmoid(b) h."""
-    n = own.shape[1]
+    n = np.uint64(own.shape[1])
+    to_sigmoids(a, n, n + n)
     for i in range(n):
-        keep, h = sigmoid(a[n + i]), own[0, i]
+        keep, h = a[n + i], own[0, i]
         following[0, i] = a[i] + keep * h
         c[0, i], c[1, i], retention[0, i] = ONE, keep * (ONE - keep) * h, keep
 
@@ -65,31 +79,41 @@ def step_learned_leaky(a: Any, own: Any, following: Any, c: Any, retention: Any)
 @inlined
 def step_gru(a: Any, own: Any, following: Any, c: Any, retention: Any) -> None:
     """h' = (1 - z) n + z h, n = tanh(a_n + r a_m)."""
-    n = own.shape[1]
+    n = np.uint64(own.shape[1])
+    two, three = n + n, n + n + n
+    to_sigmoids(a, 0, two)
     for i in range(n):
-        z, r, h = sigmoid(a[i]), sigmoid(a[n + i]), own[0, i]
-        new = math.tanh(a[2 * n + i] + r * a[3 * n + i])
+        a[two + i] += a[n + i] * a[three + i]
+    to_tanhs(a, two, three)
+    for i in range(n):
+        z, r, new, h = a[i], a[n + i], a[two + i], own[0, i]
         slope = (ONE - z) * (ONE - new * new)
         following[0, i] = (ONE - z) * new + z * h
         c[0, i] = (h - new) * z * (ONE - z)
-        c[1, i] = slope * a[3 * n + i] * r * (ONE - r)
+        c[1, i] = slope * a[three + i] * r * (ONE - r)
         c[2, i], c[3, i], retention[0, i] = slope, slope * r, z
 
 
 @inlined
 def step_lstm(a: Any, own: Any, following: Any, c: Any, retention: Any) -> None:
     """c' = f c + i g, h' = o tanh(c'); the components are (c, h)."""
-    n = own.shape[1]
+    n = np.uint64(own.shape[1])
+    two, three = n + n, n + n + n
+    to_sigmoids(a, 0, two)
+    to_tanhs(a, two, three)
+    to_sigmoids(a, three, three + n)
     for i in range(n):
-        take, keep, new = sigmoid(a[i]), sigmoid(a[n + i]), math.tanh(a[2 * n + i])
-        out, before = sigmoid(a[3 * n + i]), own[0, i]
-        inside = keep * before + take * new
-        seen = math.tanh(inside)
-        slope = out * (ONE - seen * seen)
-        following[0, i], following[1, i] = inside, out * seen
+        take, keep, new, before = a[i], a[n + i], a[two + i], own[0, i]
         c[0, i] = new * take * (ONE - take)
         c[2, i] = before * keep * (ONE - keep)
         c[4, i] = take * (ONE - new * new)
+        following[0, i] = keep * before + take * new
+    for i in range(n):
+        following[1, i] = tanh(following[0, i])
+    for i in range(n):
+        keep, out, seen = a[n + i], a[three + i], following[1, i]
+        slope = out * (ONE - seen * seen)
+        following[1, i] = out * seen
         c[6, i] = ZERO
         c[1, i], c[3, i], c[5, i] = slope * c[0, i], slope * c[2, i], slope * c[4, i]
         c[7, i] = seen * out * (ONE - out)

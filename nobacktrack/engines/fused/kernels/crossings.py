@@ -15,7 +15,19 @@ from ..memory.crossings import CROSSING
 from ..memory.layout import BLOCK, PIECE
 from ..memory.terms import TERM, TINY
 from ..memory.units import UNIT
-from ..memory.views import Count, band, bands, beginning, matrix, matrix_from, row, slab, vector, vector_from
+from ..memory.views import (
+    Count,
+    band,
+    bands,
+    beginning,
+    matrix,
+    matrix_from,
+    row,
+    scratch_of,
+    slab,
+    vector,
+    vector_from,
+)
 from . import rows, units
 from .norms import balance, form_metric, form_norms, state_norm, weigh_state
 from .rows import BIAS, G0, G, M, S
@@ -69,7 +81,7 @@ def pull(s: Any, m: Any, head: Any) -> None:
 def move_theta(s: Any, m: Any, pace: Any) -> None:
     """theta moves on sum_c H_c Z_c + sum over the last steps of (H J .. J M) Y + (1/K) sum_k (H v_k) w_k."""
     times = rows.weight_in_information(m.ints, Count.THETA_AGE, s.theta_every)
-    scratch, share = vector(m, PIECE.scratch), vector(m, TERM.share)
+    scratch, share = scratch_of(m, 0), vector(m, TERM.share)
     for first in range(0, s.gates * s.units, s.band):
         width = min(s.band, s.gates * s.units - first)
         group, blocks = group_in_band(s, m, first, width, pace, times), units.blocks_in_band(m, first, width)
@@ -132,7 +144,7 @@ def measure_terms(s: Any, m: Any, metric: Any) -> None:
 @kernel
 def measure_blocks(s: Any, m: Any, slot: Any, metric: Any) -> None:
     """|Y_j| of each unit, all its gates together."""
-    scratch, prior = vector(m, PIECE.scratch), vector(m, PIECE.priors)[0]
+    scratch, prior = scratch_of(m, 0), vector(m, PIECE.priors)[0]
     for first in range(0, s.gates * s.units, s.band):
         width = min(s.band, s.gates * s.units - first)
         m0i, mii = band(m, PIECE.theta_m0i, first, width), band(m, PIECE.theta_mii, first, width)
@@ -271,7 +283,7 @@ def add_weights(s: Any, gate: Any, first: Any, begin: Any, until: Any, theta: An
 @kernel
 def carry(s: Any, m: Any, slot: Any) -> None:
     """w_k <- w_k / rho + merged_k Y of the oldest step, in whose place Y <- sum_c A_c Z_c, and Z <- D Z + c (x) u."""
-    u, scratch, alike = matrix(m, PIECE.u), vector(m, PIECE.scratch), s.gates * s.units // s.groups
+    u, scratch, alike = matrix(m, PIECE.u), scratch_of(m, 0), s.gates * s.units // s.groups
     scale = vector(m, TERM.pending_scale)
     units.lay_out(s, m, True)
     lay_out_through(s, m, slot)

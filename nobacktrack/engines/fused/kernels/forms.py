@@ -10,7 +10,7 @@ import numpy as np
 from ....compiled import ONE, ZERO, inlined, kernel
 from ..codes import Metric
 from ..memory.layout import BLOCK, PIECE
-from ..memory.views import matrix, vector
+from ..memory.views import matrix, scratch_of, vector
 from .rows import is_finite, reciprocal, schur
 
 AA, AB, BB, A0, B0, INVERSE0 = (np.uint64(BLOCK * i) for i in range(6))  # in `scratch`, of each row of a block
@@ -32,19 +32,33 @@ class Pair(NamedTuple):
 @kernel
 def products(s: Any, m: Any, metric: Any, a: Any, b: Any, unit_a: Any, unit_b: Any) -> Any:
     """<a, C a>, <a, C b> and <b, C b> of two forms, each over a unit of its own, in one pass."""
-    m0i, mii, prior = matrix(m, PIECE.theta_m0i), matrix(m, PIECE.theta_mii), vector(m, PIECE.priors)[0]
-    pair = Pair(metric, m0i, mii, prior, a, b, ONE / unit_a, ONE / unit_b)
-    scratch, (fan, width) = vector(m, PIECE.scratch), a.shape
+    pair, width = pair_of(m, metric, a, b, ONE / unit_a, ONE / unit_b), a.shape[1]
     aa, ab, bb = ZERO * pair.over_a, ZERO * pair.over_a, ZERO * pair.over_a
     for begin in range(0, width, BLOCK):
-        start, count = np.uint64(begin), np.uint64(min(BLOCK, width - begin))
-        begin_rows(pair, scratch, start, count)
-        for i in range(np.uint64(1), np.uint64(fan)):
-            add_weights(pair, scratch, i, start, count)
-        for r in range(count):
-            aa += scratch[AA + r]
-            ab += scratch[AB + r]
-            bb += scratch[BB + r]
+        of_block = products_in_block(pair, scratch_of(m, 0), begin, min(BLOCK, width - begin))
+        aa, ab, bb = aa + of_block[0], ab + of_block[1], bb + of_block[2]
+    return aa, ab, bb
+
+
+@inlined
+def pair_of(m: Any, metric: Any, a: Any, b: Any, over_a: Any, over_b: Any) -> Any:
+    """Two forms and J."""
+    m0i, mii, prior = matrix(m, PIECE.theta_m0i), matrix(m, PIECE.theta_mii), vector(m, PIECE.priors)[0]
+    return Pair(metric, m0i, mii, prior, a, b, over_a, over_b)
+
+
+@kernel
+def products_in_block(pair: Any, scratch: Any, begin: Any, width: Any) -> Any:
+    """The same in a block of rows."""
+    start, count = np.uint64(begin), np.uint64(width)
+    aa, ab, bb = ZERO * pair.over_a, ZERO * pair.over_a, ZERO * pair.over_a
+    begin_rows(pair, scratch, start, count)
+    for i in range(np.uint64(1), np.uint64(pair.a.shape[0])):
+        add_weights(pair, scratch, i, start, count)
+    for r in range(count):
+        aa += scratch[AA + r]
+        ab += scratch[AB + r]
+        bb += scratch[BB + r]
     return aa, ab, bb
 
 
@@ -98,13 +112,10 @@ def norms_of(s: Any, m: Any, metric: Any, a: Any, b: Any, tiny: Any) -> Any:
 
 
 @kernel
-def damp(s: Any, m: Any, gradient: Any) -> None:
-    """A gradient of theta that is not much longer than usual: `Kalman`, compiled."""
+def damp(m: Any, gradient: Any, length: Any) -> None:
+    """A gradient of theta, of some squared length, that is not much longer than usual: `Kalman`, compiled."""
     shock, lengths = vector(m, PIECE.shock), vector(m, PIECE.lengths)
-    if shock[0] == ZERO:
-        return
-    one = ONE + ZERO * shock[0]
-    length, bound = products(s, m, s.theta_metric, gradient, gradient, one, one)[0], one + shock[0] * lengths[1]
+    bound = ONE + shock[0] * lengths[1]
     if length == ZERO:
         return
     if not is_finite(length):

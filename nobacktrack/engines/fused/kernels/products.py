@@ -31,34 +31,17 @@ def add_products(
     total: Any, count: Any, parts: Any, first: Any, terms: Any, weights: Any, start: Any, rows: Any
 ) -> None:
     """total_p += sum_i weights_pi parts_i for p < count, i = first, ..., in some rows."""
-    add_blocks(by_sum, total, count, parts, first, terms, weights, 0, start, rows)
+    for begin in range(start, start + rows, BLOCK):
+        width = np.uint64(min(BLOCK, start + rows - begin))
+        add_tiles(by_sum, total, count, parts, first, terms, weights, 0, np.uint64(begin), width)
 
 
 @kernel
 def add_outer_products(
-    total: Any, count: Any, parts: Any, terms: Any, weights: Any, shift: Any, start: Any, rows: Any
+    total: Any, count: Any, parts: Any, terms: Any, weights: Any, shift: Any, at: Any, width: Any
 ) -> None:
-    """total_p += sum_i weights_{shift + i, p} parts_i for p < count, i < terms, in some rows."""
-    add_blocks(by_part, total, count, parts, 0, terms, weights, shift, start, rows)
-
-
-@inlined
-def add_blocks(
-    weight: Any,
-    total: Any,
-    count: Any,
-    parts: Any,
-    first: Any,
-    terms: Any,
-    weights: Any,
-    shift: Any,
-    start: Any,
-    rows: Any,
-) -> None:
-    """Block by block of rows."""
-    for begin in range(start, start + rows, BLOCK):
-        at, width = np.uint64(begin), np.uint64(min(BLOCK, start + rows - begin))
-        add_tiles(weight, total, count, parts, first, terms, weights, shift, at, width)
+    """total_p += sum_i weights_{shift + i, p} parts_i for p < count, i < terms, in a block of rows."""
+    add_tiles(by_part, total, count, parts, 0, terms, weights, shift, at, width)
 
 
 @inlined
@@ -93,8 +76,34 @@ def add_tiles(
             add_part(total, pair, weight(weights, pair, part + shift), parts, part, at, width)
             add_part(total, pair + 1, weight(weights, pair + 1, part + shift), parts, part, at, width)
     if count % 2:
-        for part in range(first, first + terms):
-            add_part(total, count - 1, weight(weights, count - 1, part + shift), parts, part, at, width)
+        add_to_one(weight, total, count - 1, parts, first, terms, weights, shift, at, width)
+
+
+@inlined
+def add_to_one(
+    weight: Any,
+    total: Any,
+    last: Any,
+    parts: Any,
+    first: Any,
+    terms: Any,
+    weights: Any,
+    shift: Any,
+    at: Any,
+    width: Any,
+) -> None:
+    """The same of one sum, four parts at a time."""
+    fours, p = first + terms - terms % 4, np.uint64(last)
+    for part in range(first, fours, 4):
+        i, w = np.uint64(part), part + shift
+        p0, p1 = weight(weights, last, w), weight(weights, last, w + 1)
+        p2, p3 = weight(weights, last, w + 2), weight(weights, last, w + 3)
+        j, k, m = i + np.uint64(1), i + np.uint64(2), i + np.uint64(3)
+        for r in range(width):
+            a, b, c, d = parts[i, at + r], parts[j, at + r], parts[k, at + r], parts[m, at + r]
+            total[p, at + r] += (p0 * a + p1 * b) + (p2 * c + p3 * d)
+    for part in range(fours, first + terms):
+        add_part(total, last, weight(weights, last, part + shift), parts, part, at, width)
 
 
 @inlined

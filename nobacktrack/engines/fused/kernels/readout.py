@@ -12,6 +12,7 @@ from ..codes import Readout
 from ..memory.layout import PIECE
 from ..memory.views import matrix, vector
 from .cells import compute_activity
+from .exponentials import exp
 
 HALF_LOG_2PI = np.float64(0.5 * math.log(2 * math.pi))
 
@@ -60,9 +61,10 @@ def score_symbol(y_hat: Any, count: Any, y: Any, dl_dy: Any) -> Any:
     for o in range(1, count):
         largest = max(largest, y_hat[o])
     total = ZERO * largest
-    for o in range(count):
-        dl_dy[o] = math.exp(y_hat[o] - largest)
-        total += dl_dy[o]
+    for o in range(np.uint64(count)):
+        x = exp(y_hat[o] - largest)
+        dl_dy[o] = x
+        total += x
     scale = ONE / total
     for o in range(count):
         dl_dy[o] *= scale

@@ -17,7 +17,7 @@ from ....updates.kalman import HEARD
 from ....updates.metrics import RESOLUTION
 from ..codes import Metric
 from ..memory.layout import BLOCK, PIECE, SCRATCH_ROWS
-from ..memory.views import Count, matrix, vector
+from ..memory.views import Count, matrix, scratch_of, vector
 
 # What a pass needs of each row of a block, in one vector with places that are known when it is compiled: the compiler
 # can then see that they do not overlap, and need not look at run time, before each short loop.
@@ -177,19 +177,16 @@ def move_along_product(group: Any, q: Any, u: Any, scratch: Any) -> None:
         move_biases(group, scratch, start, count)
 
 
-@kernel
-def move_along_array(group: Any, gradient: Any, scratch: Any) -> None:
-    """Rows move on a gradient that lies in an array like them."""
-    fan, width = group.params.shape
-    for begin in range(0, width, BLOCK):
-        start, count = np.uint64(begin), np.uint64(min(BLOCK, width - begin))
-        for r in range(count):
-            scratch[G0 + r] = gradient[0, start + r]
-            scratch[BIAS + r] = ZERO
-        inform_biases(group, scratch, start, count)
-        for i in range(np.uint64(1), np.uint64(fan)):
-            move_weights(from_array, group, gradient, scratch, group.prior, i, start, count)
-        move_biases(group, scratch, start, count)
+@inlined
+def move_block_along_array(group: Any, gradient: Any, scratch: Any, start: Any, count: Any) -> None:
+    """A block of rows moves on a gradient that lies in an array like them."""
+    for r in range(count):
+        scratch[G0 + r] = gradient[0, start + r]
+        scratch[BIAS + r] = ZERO
+    inform_biases(group, scratch, start, count)
+    for i in range(np.uint64(1), np.uint64(group.params.shape[0])):
+        move_weights(from_array, group, gradient, scratch, group.prior, i, start, count)
+    move_biases(group, scratch, start, count)
 
 
 @kernel
@@ -220,13 +217,20 @@ def move_phi(s: Any, m: Any, pace: Any) -> None:
     times = weight_in_information(m.ints, Count.PHI_AGE, s.phi_every)
     phi, m0i, mii = matrix(m, PIECE.phi), matrix(m, PIECE.phi_m0i), matrix(m, PIECE.phi_mii)
     group = group_of(phi, m0i, mii, s.phi_metric, vector(m, PIECE.priors)[1], pace, times)
-    move_along_product(group, vector(m, PIECE.dl_dy), vector(m, PIECE.activity), vector(m, PIECE.scratch))
+    move_along_product(group, vector(m, PIECE.dl_dy), vector(m, PIECE.activity), scratch_of(m, 0))
+
+
+@inlined
+def theta_group(s: Any, m: Any, pace: Any, times: Any) -> Any:
+    """theta in one band, and how it moves."""
+    theta, m0i, mii = matrix(m, PIECE.theta), matrix(m, PIECE.theta_m0i), matrix(m, PIECE.theta_mii)
+    return group_of(theta, m0i, mii, s.theta_metric, vector(m, PIECE.priors)[0], pace, times)
 
 
 @kernel
 def move_theta_along(s: Any, m: Any, gradient: Any, pace: Any) -> None:
     """theta, in one band, moves on a gradient that lies in an array."""
-    times = weight_in_information(m.ints, Count.THETA_AGE, s.theta_every)
-    theta, m0i, mii = matrix(m, PIECE.theta), matrix(m, PIECE.theta_m0i), matrix(m, PIECE.theta_mii)
-    group = group_of(theta, m0i, mii, s.theta_metric, vector(m, PIECE.priors)[0], pace, times)
-    move_along_array(group, gradient, vector(m, PIECE.scratch))
+    group = theta_group(s, m, pace, weight_in_information(m.ints, Count.THETA_AGE, s.theta_every))
+    for begin in range(0, gradient.shape[1], BLOCK):
+        start, count = np.uint64(begin), np.uint64(min(BLOCK, gradient.shape[1] - begin))
+        move_block_along_array(group, gradient, scratch_of(m, 0), start, count)

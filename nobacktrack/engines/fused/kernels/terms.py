@@ -17,7 +17,7 @@ from ....compiled import ONE, ZERO, fill, inlined, kernel
 from ..codes import Metric
 from ..memory.layout import BLOCK, PIECE
 from ..memory.terms import TERM
-from ..memory.views import Count, band, bands, flattened, matrix, matrix_from, vector, vector_from
+from ..memory.views import Count, band, bands, flattened, matrix, matrix_from, scratch_of, vector, vector_from
 from . import rows
 from .rows import BIAS, G0, INVERSE0, PENDING, SQUARE_U, SQUARE_W, W0, G, M, Q, S
 
@@ -64,7 +64,7 @@ def move_theta(s: Any, m: Any, pace: Any) -> None:
     if m.ints[Count.OBSERVED]:  # what was pending was done at the target before this one
         nothing_pending(m)
     times, u = rows.weight_in_information(m.ints, Count.THETA_AGE, s.theta_every), matrix(m, PIECE.u)
-    scratch, alike = vector(m, PIECE.scratch), s.gates * s.units // s.groups
+    scratch, alike = scratch_of(m, 0), s.gates * s.units // s.groups
     for first in range(0, s.gates * s.units, s.band):
         width = min(s.band, s.gates * s.units - first)
         group, terms = group_in_band(s, m, first, width, pace, times), terms_in_band(m, first, width)
@@ -274,7 +274,7 @@ def measure(s: Any, m: Any, metric: Any) -> None:
     """|u|^2 and |w_k / norm_w_k|^2 in each row, in a metric: where no target moved the rows, or squares under- or
     overflow.
     """
-    units, u, scratch = vector(m, TERM.norm_w), matrix(m, PIECE.u), vector(m, PIECE.scratch)
+    units, u, scratch = vector(m, TERM.norm_w), matrix(m, PIECE.u), scratch_of(m, 0)
     prior, alike = vector(m, PIECE.priors)[0], s.gates * s.units // s.groups
     for first in range(0, s.gates * s.units, s.band):
         width = min(s.band, s.gates * s.units - first)

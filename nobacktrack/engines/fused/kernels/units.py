@@ -13,7 +13,7 @@ from ....compiled import ONE, ZERO, fill, inlined, kernel
 from ..codes import Reach
 from ..memory.layout import BLOCK, PIECE
 from ..memory.units import UNIT
-from ..memory.views import Count, band, bands, flattened, matrix, matrix_from, vector
+from ..memory.views import Count, band, bands, flattened, matrix, matrix_from, scratch_of, vector
 from . import rows
 from .rows import BIAS, G0, G
 from .terms import group_in_band
@@ -88,7 +88,7 @@ def lay_out(s: Any, m: Any, pending: Any) -> None:
 def move_theta(s: Any, m: Any, pending: Any, pace: Any) -> None:
     """theta moves on dl/dtheta = sum_c dl/dh_c Z_c, Z being carried on before."""
     times = rows.weight_in_information(m.ints, Count.THETA_AGE, s.theta_every)
-    u, scratch, alike = matrix(m, PIECE.u), vector(m, PIECE.scratch), s.gates * s.units // s.groups
+    u, scratch, alike = matrix(m, PIECE.u), scratch_of(m, 0), s.gates * s.units // s.groups
     lay_out(s, m, pending)
     for first in range(0, s.gates * s.units, s.band):
         width = min(s.band, s.gates * s.units - first)
@@ -143,7 +143,7 @@ def carry_weight(components: Any, blocks: Any, heard: Any, i: Any, scratch: Any,
 @kernel
 def flush(s: Any, m: Any) -> None:
     """Carry Z on where no target came to have it done on the way."""
-    u, scratch, alike = matrix(m, PIECE.u), vector(m, PIECE.scratch), s.gates * s.units // s.groups
+    u, scratch, alike = matrix(m, PIECE.u), scratch_of(m, 0), s.gates * s.units // s.groups
     lay_out(s, m, True)
     for first in range(0, s.gates * s.units, s.band):
         width = min(s.band, s.gates * s.units - first)

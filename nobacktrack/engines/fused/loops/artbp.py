@@ -83,4 +83,5 @@ LOOP = Loop(
     unpack=unpack,
     sizes=lambda estimator: {"depth": LONGEST * estimator.depth, "block": estimator.depth},
     counters=lambda sizes: RING - COUNTERS + 2 * sizes.depth + 1,
+    help=bptt.help_blocks,
 )

@@ -31,6 +31,7 @@ class Loop(NamedTuple):
     refusal: Callable[[Any], str | None] = lambda estimator: None
     flush: Any = None  # compiled: makes the pieces those of a State
     bands: bool = False  # whether theta lies in bands
+    help: Any = None  # compiled: what a helper does while a chunk runs, where threads can share a step
 
 
 class Items(NamedTuple):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....compiled import ONE, ZERO, entry, fill, inlined
+from ....compiled import ONE, entry, inlined
 from ....estimators import SlidingBPTT
 from .. import SOURCES
 from ..kernels.readout import score
-from ..kernels.rows import move_phi, move_theta_along
+from ..kernels.rows import move_phi
 from ..memory.packing import Store
-from ..memory.views import COUNTERS, flattened, matrix
+from ..memory.views import COUNTERS
 from ..memory.windows import WINDOW, WindowPieces
 from . import bptt
 from .bptt import RING
@@ -23,9 +23,8 @@ def observe(s: Any, m: Any, symbol: Any, values: Any, pace: Any, phi_pace: Any) 
     loss = score(s, m, symbol, values)
     move_phi(s, m, phi_pace)
     bptt.add_loss(s, m)
-    fill(flattened(m, WINDOW.gradient), ZERO)
-    bptt.backtrack(s, m, ONE, matrix(m, WINDOW.gradient))
-    move_theta_along(s, m, matrix(m, WINDOW.gradient), pace)
+    bptt.backtrack(s, m, ONE, WINDOW.gradient)
+    bptt.move_theta(s, m, pace)
     return loss
 
 
@@ -50,4 +49,5 @@ LOOP = Loop(
     unpack=unpack,
     sizes=lambda estimator: {"depth": estimator.depth},
     counters=lambda sizes: RING - COUNTERS + 2 * sizes.depth,
+    help=bptt.help_blocks,
 )

@@ -62,7 +62,7 @@ def close(s: Any, m: Any) -> None:
     if m.ints[age_of(s)] == s.block:
         exact = matrix(m, TAIL.exact)
         fill(flattened(m, TAIL.exact), ZERO)
-        bptt.backtrack(s, m, ONE, exact)
+        bptt.backtrack(s, m, ONE, TAIL.exact)
         share_out(m)
         believe(s, m, exact)
         demand(s, m)
@@ -301,4 +301,5 @@ LOOP = Loop(
     },
     counters=lambda sizes: RING - COUNTERS + 2 * sizes.depth + 1,
     refusal=refusal,
+    help=bptt.help_blocks,
 )

@@ -50,11 +50,17 @@ class Sizes(NamedTuple):
     block: int = 0  # after how many steps theta moves
     belief: int = 0  # the rule for its random part
     reach: int = 0  # what of itself a unit block keeps
+    threads: int = 1  # how many may work on one step
 
     @property
     def rows(self) -> int:
         """How many rows theta has."""
         return self.gates * self.units
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks of rows that hear the same theta has."""
+        return self.groups * -(-self.rows // (self.groups * BLOCK))
 
     @property
     def state(self) -> int:
@@ -128,7 +134,8 @@ class Pieces(NamedTuple):
     a: np.ndarray = beside(lambda s: (s.rows,))  # the pre-activations
     retention: np.ndarray = beside(lambda s: (s.components**2, s.units))  # d own' / d own
     q: np.ndarray = beside(lambda s: (s.rows,))  # what a cotangent on h' does to the pre-activations
-    scratch: np.ndarray = beside(lambda s: (SCRATCH_ROWS * BLOCK,))  # of a block of rows: `kernels/rows.py`
+    scratch: np.ndarray = beside(lambda s: (s.threads, SCRATCH_ROWS * BLOCK))  # of a block of rows: `kernels/rows.py`
+    errand: np.ndarray = beside(lambda s: (1,))  # a number that all threads need: the pace
 
 
 def joined(*kinds: type) -> Any:

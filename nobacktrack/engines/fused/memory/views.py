@@ -14,16 +14,19 @@ from numba.np.arrayobj import populate_array
 from numba.np.unsafe import ndarray as unsafe
 
 from ....compiled import inlined
-from .layout import Sizes
+from .layout import BLOCK, PIECE, Sizes
 
 
 class Machine(NamedTuple):
-    """What a loop works on: where the pieces lie, the numbers, the counters, and (key, key, t, t)."""
+    """What a loop works on: where the pieces lie, the numbers, the counters, (key, key, t, t), and what threads say to
+    each other.
+    """
 
     places: Any
     work: Any
     ints: Any
     clock: Any
+    crew: Any
 
 
 class Count(IntEnum):
@@ -43,8 +46,8 @@ _to_tuple: Any = unsafe.to_fixed_tuple
 @inlined
 def opened(machine: Any) -> Any:
     """Sizes by name, and the machine, from the tuple of arrays that Python passes."""
-    sizes, places, work, ints, clock = machine
-    return Sizes(*_to_tuple(sizes, SIZES)), Machine(places, work, ints, clock)
+    sizes, places, work, ints, clock, crew = machine
+    return Sizes(*_to_tuple(sizes, SIZES)), Machine(places, work, ints, clock, crew)
 
 
 class _Number:
@@ -223,3 +226,24 @@ def as_rows(zero: _Number, shape: Any, rows: _Number) -> Where:
 def beginning(zero: _Number, shape: Any, count: _Number) -> Where:
     """The first numbers of a vector."""
     return zero, (count,)
+
+
+@inlined
+def scratch_of(m: Any, place: Any) -> Any:
+    """What a thread needs of a block of rows."""
+    return row(matrix(m, PIECE.scratch), place)
+
+
+@inlined
+def block_of(s: Any, i: Any) -> Any:
+    """Block i of the rows of theta: which group of gates it belongs to, its first row, and how many there are."""
+    rows = s.gates * s.units // s.groups
+    each = (rows + BLOCK - 1) // BLOCK
+    kind, begin = i // each, (i % each) * BLOCK
+    return kind, kind * rows + begin, min(BLOCK, rows - begin)
+
+
+@inlined
+def blocks_of(s: Any) -> Any:
+    """How many there are."""
+    return s.groups * ((s.gates * s.units // s.groups + BLOCK - 1) // BLOCK)

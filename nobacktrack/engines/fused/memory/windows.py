@@ -18,7 +18,8 @@ class WindowPieces(NamedTuple):
     ring_h: np.ndarray = of_state(lambda s: (s.depth, s.state))
     ring_x: np.ndarray = of_state(lambda s: (s.depth, s.inputs))
     ring_dl_dh: np.ndarray = of_state(lambda s: (s.depth, s.state))
-    following: np.ndarray = beside(lambda s: (s.components, s.units))  # h' on the way back
+    following: np.ndarray = beside(lambda s: (s.depth, s.state))  # h' on the way back
+    squares: np.ndarray = beside(lambda s: (s.blocks,))  # of the gradient, block by block of rows
     co_state: np.ndarray = beside(lambda s: (s.state,))
     # of each transition of the window, the newest first, all at theta of now
     activities: np.ndarray = beside(lambda s: (s.depth, 1 + s.units))
@@ -73,6 +74,7 @@ class TailPieces(NamedTuple):
     ring_x: np.ndarray = _OF_WINDOW["ring_x"]
     ring_dl_dh: np.ndarray = _OF_WINDOW["ring_dl_dh"]
     following: np.ndarray = _OF_WINDOW["following"]
+    squares: np.ndarray = _OF_WINDOW["squares"]
     co_state: np.ndarray = _OF_WINDOW["co_state"]
     activities: np.ndarray = _OF_WINDOW["activities"]
     slopes: np.ndarray = _OF_WINDOW["slopes"]
