@@ -1,8 +1,8 @@
 """exp and tanh that the compiler can turn into vector instructions, which it cannot do with calls of the C library.
 
 e^x = 2^k e^r with k = floor(x / ln 2 + 1/2), |r| <= ln 2 / 2, and the Taylor series of e^r - 1 up to a term that is
-less than a rounding error. Results are within 3 rounding errors of the true ones; x counts as within EXTENT, where e^x
-is a normal number.
+less than a rounding error. Results are within 3 rounding errors of the true ones within EXTENT, where e^x is a normal
+number, and 0 and infinity below and above it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ CONTRACT = ("contract",)
 
 
 class _Parts(NamedTuple):
-    """2^k, e^r - 1, and whether x is a number."""
+    """2^k and e^r - 1."""
 
     power: Any
     rest: Any
-    number: Any
 
 
 def _floor(builder: Any, x: Any) -> Any:
@@ -60,16 +59,20 @@ def _split(builder: Any, kind: Any, x: Any) -> _Parts:
     exponent = exponent if kind.bitwidth == 32 else builder.sext(exponent, word)
     biased = builder.add(exponent, ir.Constant(word, BIAS[kind]))
     power = builder.bitcast(builder.shl(biased, ir.Constant(word, FRACTION[kind])), x.type)
-    return _Parts(power, builder.fmul(series, r), builder.fcmp_ordered("ord", x, x))
+    return _Parts(power, builder.fmul(series, r))
 
 
-def _exponential(add: Any) -> Any:
-    """An intrinsic of one number: what is made of 2^k and e^r - 1."""
+def _exponential(add: Any, least: float) -> Any:
+    """An intrinsic of one number: what is made of 2^k and e^r - 1, and what it comes to below EXTENT."""
 
     def define(typing: Any, x: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            parts = _split(builder, x, args[0])
-            return builder.select(parts.number, add(builder, parts, args[0].type), args[0])
+            (value,) = args
+            found = add(builder, _split(builder, x, value), value.type)
+            for comparison, end, beyond in (("<", -EXTENT[x], least), (">", EXTENT[x], math.inf)):
+                outside = builder.fcmp_ordered(comparison, value, ir.Constant(value.type, end))
+                found = builder.select(outside, ir.Constant(value.type, beyond), found)
+            return builder.select(builder.fcmp_ordered("ord", value, value), found, value)
 
         return x(x), build
 
@@ -87,8 +90,8 @@ def _but_one(builder: Any, parts: _Parts, kind: Any) -> Any:
     return builder.fadd(less, builder.fmul(parts.power, parts.rest, flags=CONTRACT), flags=CONTRACT)
 
 
-exp: Any = intrinsic(_exponential(_whole))  # e^x
-expm1: Any = intrinsic(_exponential(_but_one))  # e^x - 1, exact for small x too
+exp: Any = intrinsic(_exponential(_whole, 0.0))  # e^x
+expm1: Any = intrinsic(_exponential(_but_one, -1.0))  # e^x - 1, exact for small x too
 
 
 @inlined
