@@ -69,7 +69,7 @@ class Preset(NamedTuple):
 
 PRESETS = {
     "tiny": Preset("leaky", 20, "bptt:15", depth=3),
-    "text": Preset("lstm", 128, "bptt:15"),
+    "text": Preset("lstm", 192, "bptt:15"),
     "large": Preset("lstm", 512, "bptt:15"),
     "symbols": Preset("lstm", 32, "block"),
     "rows": Preset("lstm", 32, "block"),
@@ -82,17 +82,19 @@ QUICK = Preset("rnn", 20, "nobacktrack", "kalman:0.1:5")  # the second on labels
 # symbol more costs. From `python benchmarks/committee.py`.
 LADDER = (
     (0.0, 0.0, PRESETS["tiny"]),
-    (14.2, 0.04, Preset("lstm", 32, "bptt:15")),
-    (22.3, 0.05, Preset("lstm", 64, "bptt:15")),
-    (43.8, 0.08, PRESETS["text"]),
-    (102.0, 0.15, Preset("lstm", 256, "bptt:15")),
-    (354.0, 0.5, PRESETS["large"]),
+    (10.5, 0.04, Preset("lstm", 32, "bptt:15")),
+    (13.7, 0.05, Preset("lstm", 64, "bptt:15")),
+    (24.2, 0.08, Preset("lstm", 128, "bptt:15")),
+    (42.0, 0.15, PRESETS["text"]),
+    (77.0, 0.23, Preset("lstm", 256, "bptt:15")),
+    (320.0, 0.75, PRESETS["large"]),
 )
+LEAST_FOR_BLOCKS = 12.0  # microseconds, of a small alphabet
 
 
 def choose_for_symbols(symbols: int, budget: float) -> tuple[Preset, str]:
     """The preset for an alphabet and a budget in microseconds a character, and why."""
-    if symbols <= SMALL_ALPHABET and budget >= 25:
+    if symbols <= SMALL_ALPHABET and budget >= LEAST_FOR_BLOCKS:
         preset = PRESETS["symbols"]
     else:
         affordable = [preset for cost, more, preset in LADDER if cost + more * (symbols - 65) <= budget]

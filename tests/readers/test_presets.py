@@ -24,8 +24,8 @@ def test_it_learns_from_what_it_is_for(ends, stream):
 
 
 def test_a_budget_and_a_company():
-    units = [nbt.recommend(symbols=65, budget=budget).system.units for budget in (5, 20, 30, 60, 200, 1000)]
-    assert units == [20, 32, 64, 128, 256, 512]
+    units = [nbt.recommend(symbols=65, budget=budget).system.units for budget in (5, 12, 20, 30, 60, 200, 1000)]
+    assert units == [20, 32, 64, 128, 192, 256, 512]
     forecasts = nbt.Forecasts(season=24, ahead=3)
     assert nbt.recommend(inputs=2, outputs=1, company=forecasts).company == forecasts
     assert nbt.recommend(inputs=1, outputs=1).system.units == PRESETS["rows"].units
