@@ -135,6 +135,7 @@ FUSED_ESTIMATORS = {
     "gramian": nbt.NoBackTrack(norms=nbt.GramianNorms()),
     "rank 2 foresight": nbt.NoBackTrack(rank=2, norms=nbt.ForesightNorms()),
     "rtrl": nbt.RTRL(),
+    "uoro": nbt.UORO(),
     "bptt": nbt.TruncatedBPTT(depth=15),
     "sliding": nbt.SlidingBPTT(depth=5),
     "artbp": nbt.ARTBP(depth=4),

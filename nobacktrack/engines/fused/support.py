@@ -13,6 +13,7 @@ from ...estimators import (
     ARTBP,
     RFLO,
     RTRL,
+    UORO,
     BlockNoBackTrack,
     DiagonalPlusRankOne,
     Forward,
@@ -29,7 +30,7 @@ from ...systems.readouts import Gaussian, Softmax
 from ...updates import SGD, Diagonal, Frozen, Kalman, OuterProduct, QuasiDiagonal
 from ...updates.kalman import MOST_DECAY
 from . import codes
-from .loops import artbp, bptt, diagonal, forward, nobacktrack, rtrl, sliding, snap, windowed
+from .loops import artbp, bptt, diagonal, forward, nobacktrack, rtrl, sliding, snap, uoro, windowed
 from .loops.chunk import Loop
 from .memory.layout import BLOCK, Sizes
 
@@ -45,6 +46,7 @@ READOUTS = {Softmax: codes.Readout.SOFTMAX, Gaussian: codes.Readout.GAUSSIAN}
 METRICS = {Diagonal: codes.Metric.DIAGONAL, QuasiDiagonal: codes.Metric.QUASI_DIAGONAL}
 LOOPS: dict[Any, Loop] = {
     NoBackTrack: nobacktrack.LOOP,
+    UORO: uoro.LOOP,
     RTRL: rtrl.LOOP,
     TruncatedBPTT: bptt.LOOP,
     SlidingBPTT: sliding.LOOP,
