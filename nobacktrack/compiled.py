@@ -14,7 +14,8 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.core import config, event
+from numba.core import config
+from numba.core import event as events
 
 from . import files
 from .parts import PartCompiler
@@ -105,31 +106,37 @@ def entry(sources: Path, options: dict[str, Any] = OPTIONS) -> Callable[[Callabl
     return decorate
 
 
-class _Announcer(event.Listener):
+class _Announcer(events.Listener):
     """Says that a loop is being compiled, since it takes a while, and how long it took. Python's collector of garbage
     rests meanwhile: it would take a fifth of the time, and find little.
     """
 
-    def on_start(self, event: Any) -> None:
-        if event.data["dispatcher"] in _entries:
+    def on_start(self, event: events.Event) -> None:
+        if _of(event)["dispatcher"] in _entries:
             self.began, self.collects = time.perf_counter(), gc.isenabled()
             gc.disable()
             _log.warning("compiling %s: once, then it is kept on disk", _subject(event))
 
-    def on_end(self, event: Any) -> None:
-        if event.data["dispatcher"] in _entries:
+    def on_end(self, event: events.Event) -> None:
+        if _of(event)["dispatcher"] in _entries:
             if self.collects:
                 gc.enable()
             _log.warning("compiled %s in %.1f s", _subject(event), time.perf_counter() - self.began)
 
 
-def _subject(event: Any) -> str:
+def _of(event: events.Event) -> dict:
+    """What is compiled, and for which arguments."""
+    assert event.data is not None
+    return event.data
+
+
+def _subject(event: events.Event) -> str:
     """Which loop, and for which numbers."""
-    kind = "float32" if "float32" in str(event.data["args"]) else "float64"
-    return f"{event.data['dispatcher'].py_func.__name__} ({kind})"
+    kind = "float32" if "float32" in str(_of(event)["args"]) else "float64"
+    return f"{_of(event)['dispatcher'].py_func.__name__} ({kind})"
 
 
-event.register("numba:compile", _Announcer())
+events.register("numba:compile", _Announcer())
 
 
 @kernel

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from numba.core import compiler
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler_machinery import AnalysisPass, register_pass
+from numba.core.codegen import CPUCodegen, JITCodeLibrary
+from numba.core.compiler_machinery import AnalysisPass, PassManager, register_pass
 from numba.core.typed_passes import AnnotateTypes
 
 NOWHERE = 0  # the address of a function that has no machine code of its own
@@ -21,13 +21,13 @@ NOWHERE = 0  # the address of a function that has no machine code of its own
 class _WithoutEnvironments:
     """A code generator for which no Python object is kept beside a function: nothing in a part asks for one."""
 
-    def __init__(self, codegen: Any):
+    def __init__(self, codegen: CPUCodegen):
         self._codegen = codegen
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._codegen, name)
 
-    def set_env(self, name: str, environment: Any) -> None:
+    def set_env(self, name: str, environment: object) -> None:
         pass
 
 
@@ -70,7 +70,7 @@ class _BeginPart(AnalysisPass):
 class PartCompiler(compiler.CompilerBase):
     """Numba's own way, but for the library."""
 
-    def define_pipelines(self) -> list[Any]:
+    def define_pipelines(self) -> list[PassManager]:
         passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.add_pass_after(_BeginPart, AnnotateTypes)
         passes.finalize()

@@ -20,7 +20,8 @@ from ..systems.spaces import Symbols, Vectors
 from ..verbs import AbstractLearner, expect_one_stream
 from .anchors import Anchored, AnchorRecord, still, still_state
 from .contexts import Contexts
-from .numbers import Forecasts, NumberPanel, Sizes, begin_numbers, with_inputs
+from .numbers import Forecasts, NumberPanel, begin_numbers, with_inputs
+from .shapes import Sizes
 from .symbols import SymbolPanel, begin_symbols, grown
 
 

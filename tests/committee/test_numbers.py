@@ -9,8 +9,9 @@ import nobacktrack as nbt
 from nobacktrack import checks
 from nobacktrack.committee import frozen
 from nobacktrack.committee.forecasting import FORGET_NEAR
-from nobacktrack.committee.numbers import NumberPanel, Sizes, begin_numbers
+from nobacktrack.committee.numbers import NumberPanel, begin_numbers
 from nobacktrack.committee.past import Numbers
+from nobacktrack.committee.shapes import Sizes
 from nobacktrack.growth import enlarge
 
 

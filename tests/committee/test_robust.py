@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import nobacktrack as nbt
-from nobacktrack.committee.numbers import NumberPanel, Sizes, begin_numbers
+from nobacktrack.committee.numbers import NumberPanel, begin_numbers
 from nobacktrack.committee.robust import FORGET
+from nobacktrack.committee.shapes import Sizes
 from nobacktrack.growth import enlarge
 
 

@@ -11,12 +11,12 @@ from ....estimators import ARTBP
 from ....estimators.artbp import LONGEST
 from .. import SOURCES
 from ..kernels.signs import draw_signs
+from ..kernels.window import HELD, RING
 from ..memory.layout import beside, indices, joined
 from ..memory.packing import Store
 from ..memory.views import COUNTERS, vector
 from ..memory.windows import AFTER_WINDOW, WindowPieces
 from . import bptt
-from .bptt import HELD, RING
 from .chunk import Loop, run_chunk
 
 

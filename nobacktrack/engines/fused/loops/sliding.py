@@ -7,13 +7,14 @@ from typing import Any
 from ....compiled import ONE, entry, inlined
 from ....estimators import SlidingBPTT
 from .. import SOURCES
+from ..kernels import window
 from ..kernels.readout import score
 from ..kernels.rows import move_phi
+from ..kernels.window import RING
 from ..memory.packing import Store
 from ..memory.views import COUNTERS
 from ..memory.windows import WINDOW, WindowPieces
 from . import bptt
-from .bptt import RING
 from .chunk import Loop, run_chunk
 
 
@@ -23,8 +24,8 @@ def observe(s: Any, m: Any, symbol: Any, values: Any, pace: Any, phi_pace: Any) 
     loss = score(s, m, symbol, values)
     move_phi(s, m, phi_pace)
     bptt.add_loss(s, m)
-    bptt.backtrack(s, m, ONE, WINDOW.gradient)
-    bptt.move_theta(s, m, pace)
+    window.backtrack(s, m, ONE, WINDOW.gradient)
+    window.move_theta(s, m, pace)
     return loss
 
 

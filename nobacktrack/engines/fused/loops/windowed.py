@@ -15,20 +15,20 @@ from ....influence.belief import NOTHING, SHOCK, SPIKE, TIMID, TRUST, Caution, S
 from ....influence.norms import LEAST_WORTH, DemandNorms, EuclideanNorms, MetricNorms, Unscaled
 from .. import SOURCES
 from ..codes import Belief, Norms
-from ..kernels import transition
+from ..kernels import transition, window
 from ..kernels.belief import believe, noise_of
 from ..kernels.forms import add_multiple, add_units, copy_multiple, norms_of, square
 from ..kernels.norms import balance, form_metric, state_norm
 from ..kernels.products import add_products
 from ..kernels.rows import is_finite
 from ..kernels.signs import draw_signs
+from ..kernels.window import HELD, READY, RING
 from ..memory import packing
 from ..memory.layout import PIECE
 from ..memory.packing import Store
 from ..memory.views import COUNTERS, flattened, matrix, row, slab, vector
 from ..memory.windows import TAIL, Seen, Setting, TailPieces
 from . import bptt
-from .bptt import HELD, READY, RING
 from .chunk import Loop, run_chunk
 
 NORMS = {
@@ -62,7 +62,7 @@ def close(s: Any, m: Any) -> None:
     if m.ints[age_of(s)] == s.block:
         exact = matrix(m, TAIL.exact)
         fill(flattened(m, TAIL.exact), ZERO)
-        bptt.backtrack(s, m, ONE, TAIL.exact)
+        window.backtrack(s, m, ONE, TAIL.exact)
         share_out(m)
         believe(s, m, exact)
         demand(s, m)
@@ -131,20 +131,20 @@ def pull_signs(s: Any, m: Any, leaving: Any) -> None:
     co_states, co_own, first = matrix(m, TAIL.co_states), matrix(m, TAIL.co_own), m.ints[HELD] - leaving
     begin_co_states(s, m)
     for j in range(leaving):
-        c = bptt.c_of(s, m, first + j)
+        c = window.c_of(s, m, first + j)
         for k in range(co_states.shape[0]):
             q = row(slab(m, TAIL.pulled_terms, k), j)
             transition.pull_rows(c, row(co_states, k), q)
-            bptt.pull(s, m, first + j, q, row(co_states, k))
+            window.pull(s, m, first + j, q, row(co_states, k))
         for component in range(s.components):
             q = row(slab(m, TAIL.pulled_own, component), j)
             transition.pull_rows(c, row(co_own, component), q)
             pull_own(s, m, first + j, q, row(co_own, component))
     for k in range(co_states.shape[0]):
-        bptt.add_to_gradient(s, m, first, leaving, slab(m, TAIL.pulled_terms, k), slab(m, TAIL.newer, k))
+        window.add_to_gradient(s, m, first, leaving, slab(m, TAIL.pulled_terms, k), slab(m, TAIL.newer, k))
     for component in range(s.components):
         later = slab(m, TAIL.own_later, component)
-        bptt.add_to_gradient(s, m, first, leaving, slab(m, TAIL.pulled_own, component), later)
+        window.add_to_gradient(s, m, first, leaving, slab(m, TAIL.pulled_own, component), later)
     hold_units(s, m)
     for component in range(s.components):
         for before in range(s.components):
@@ -202,8 +202,8 @@ def begin_co_states(s: Any, m: Any) -> None:
 def pull_own(s: Any, m: Any, age: Any, q: Any, co_state: Any) -> None:
     """A cotangent on h', and q, what it does to the pre-activations, back to h, each unit by itself."""
     slope = row(matrix(m, TAIL.slopes), age)
-    transition.pull_units(s, m, slope, bptt.retention_of(s, m, age), q, co_state)
-    if bptt.begins(s, m, bptt.slot_of(s, m, age)):
+    transition.pull_units(s, m, slope, window.retention_of(s, m, age), q, co_state)
+    if window.begins(s, m, window.slot_of(s, m, age)):
         fill(co_state, ZERO)
 
 
@@ -216,7 +216,7 @@ def push_terms(s: Any, m: Any, leaving: Any) -> None:
     for step in range(leaving):
         age = m.ints[HELD] - 1 - step
         slope = row(matrix(m, TAIL.slopes), age)
-        if bptt.begins(s, m, bptt.slot_of(s, m, age)):
+        if window.begins(s, m, window.slot_of(s, m, age)):
             fill(flattened(m, TAIL.v), ZERO)
         fill(flattened(m, TAIL.tangent), ZERO)
         for k in range(v.shape[0]):
@@ -225,7 +225,7 @@ def push_terms(s: Any, m: Any, leaving: Any) -> None:
         for kind in range(s.groups):
             if hears[kind, 0] > ZERO:
                 add_products(tangent, v.shape[0], theta, 1, s.units, seen_v, kind * rows, rows)
-        transition.push(bptt.c_of(s, m, age), bptt.retention_of(s, m, age), tangent, v)
+        transition.push(window.c_of(s, m, age), window.retention_of(s, m, age), tangent, v)
 
 
 @inlined
