@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..threads import most_threads
-from .kernels.crew import HELPERS, NUMBERS, STOP
-from .memory.layout import Sizes
+from .kernels.crew import HELPERS, LINE, NUMBERS, STOP
+from .memory.layout import Sizes, aligned
 
 LEAST_PARAMETERS = 1 << 17  # of theta: below that a step is over before a helper has done much
 
@@ -23,8 +23,10 @@ def threads_for(sizes: Sizes, help: Any) -> int:
 
 
 def new_crew() -> np.ndarray:
-    """What threads say to each other: nothing yet."""
-    return np.zeros(NUMBERS, np.int64)
+    """What threads say to each other: nothing yet. It has its lines of the cache for itself: helpers look at them all
+    the time, and a counter of the loop in one of them would cost it more than they save.
+    """
+    return aligned(NUMBERS + 2 * LINE, np.dtype(np.int64))[LINE:]
 
 
 @contextlib.contextmanager

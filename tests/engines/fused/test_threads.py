@@ -10,6 +10,7 @@ import nobacktrack as nbt
 from nobacktrack.checks import same_bits
 from nobacktrack.engines import threads
 from nobacktrack.engines.fused import threads as crews
+from nobacktrack.engines.fused.kernels.crew import NUMBERS
 from nobacktrack.engines.fused.memory import layout
 from nobacktrack.engines.fused.session import Fused
 from nobacktrack.streams.items import Pairs, Series
@@ -65,6 +66,12 @@ def test_a_helper_that_comes_late_does_no_harm(always, monkeypatch):
     monkeypatch.setenv(threads.VARIABLE, "1")
     alone = Fused(learner, learner.init(0))
     assert same_bits(losses, [alone.take(Series(symbols(2, seed=seed))) for seed in range(100)])
+
+
+def test_what_threads_say_has_lines_of_the_cache_for_itself():
+    crew = crews.new_crew()
+    assert crew.ctypes.data % layout.LINE == 0
+    assert crew.size * crew.itemsize > NUMBERS * crew.itemsize  # nothing else in the last line
 
 
 @pytest.mark.parametrize("asked", ["0", "-1", "two", "1.5"])
