@@ -15,7 +15,14 @@ from nobacktrack.engines.fused.memory import layout
 from nobacktrack.engines.fused.session import Fused
 from nobacktrack.streams.items import Pairs, Series
 
-IN_BLOCKS = [nbt.TruncatedBPTT(depth=5), nbt.SlidingBPTT(depth=3), nbt.ARTBP(depth=4), nbt.BlockNoBackTrack(depth=6)]
+SHARED = [
+    nbt.TruncatedBPTT(depth=5),
+    nbt.SlidingBPTT(depth=3),
+    nbt.ARTBP(depth=4),
+    nbt.BlockNoBackTrack(depth=6),
+    nbt.NoBackTrack(rank=2),
+    nbt.UORO(),
+]
 
 
 @pytest.fixture
@@ -31,7 +38,7 @@ def run(learner, stream, count, monkeypatch):
     return session._store.sizes.threads, losses, session.state()
 
 
-@pytest.mark.parametrize("estimator", IN_BLOCKS, ids=repr)
+@pytest.mark.parametrize("estimator", SHARED, ids=repr)
 def test_threads_do_not_matter(estimator, always, monkeypatch):
     for cell, update in ((nbt.LSTM, nbt.Kalman()), (nbt.GRU, nbt.SGD(0.1))):
         learner = nbt.Learner(cell(units=layout.BLOCK // 2 + 3, symbols=3), estimator, update)

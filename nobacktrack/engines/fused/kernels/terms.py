@@ -17,7 +17,7 @@ from ....compiled import ONE, ZERO, fill, inlined, kernel
 from ..codes import Metric
 from ..memory.layout import BLOCK, PIECE
 from ..memory.terms import TERM
-from ..memory.views import Count, band, bands, flattened, matrix, matrix_from, scratch_of, vector, vector_from
+from ..memory.views import band, bands, flattened, matrix, matrix_from, scratch_of, vector, vector_from
 from . import rows
 from .rows import BIAS, G0, INVERSE0, PENDING, SQUARE_U, SQUARE_W, W0, G, M, Q, S
 
@@ -59,22 +59,17 @@ def terms_in_band(m: Any, first: Any, width: Any) -> Any:
 
 
 @kernel
-def move_theta(s: Any, m: Any, pace: Any) -> None:
-    """theta moves on dl/dtheta = q u + sum_k share_k w_k."""
-    if m.ints[Count.OBSERVED]:  # what was pending was done at the target before this one
-        nothing_pending(m)
-    times, u = rows.weight_in_information(m.ints, Count.THETA_AGE, s.theta_every), matrix(m, PIECE.u)
-    scratch, alike = scratch_of(m, 0), s.gates * s.units // s.groups
-    for first in range(0, s.gates * s.units, s.band):
-        width = min(s.band, s.gates * s.units - first)
-        group, terms = group_in_band(s, m, first, width, pace, times), terms_in_band(m, first, width)
-        q = vector_from(m, PIECE.q, first)
-        for kind in range(s.groups):
-            until = min(width, (kind + 1) * alike - first)
-            for begin in range(max(0, kind * alike - first), until, BLOCK):
-                start, count = np.uint64(begin), np.uint64(min(BLOCK, until - begin))
-                move_block(group, terms, q, u, kind, scratch, start, count)
-    m.ints[Count.OBSERVED] = 1
+def move_band(s: Any, m: Any, first: Any, times: Any, place: Any) -> None:
+    """A band of theta moves on dl/dtheta = q u + sum_k share_k w_k."""
+    u, scratch, alike = matrix(m, PIECE.u), scratch_of(m, place), s.gates * s.units // s.groups
+    width = min(s.band, s.gates * s.units - first)
+    group = group_in_band(s, m, first, width, vector(m, PIECE.errand)[0], times)
+    terms, q = terms_in_band(m, first, width), vector_from(m, PIECE.q, first)
+    for kind in range(s.groups):
+        until = min(width, (kind + 1) * alike - first)
+        for begin in range(max(0, kind * alike - first), until, BLOCK):
+            start, count = np.uint64(begin), np.uint64(min(BLOCK, until - begin))
+            move_block(group, terms, q, u, kind, scratch, start, count)
 
 
 @kernel

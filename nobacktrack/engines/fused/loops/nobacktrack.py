@@ -10,8 +10,8 @@ from ....compiled import ZERO, entry, fill, inlined, kernel
 from ....estimators import NoBackTrack
 from ....influence.belief import Unbiased
 from .. import SOURCES
-from ..kernels import norms, terms, transition
-from ..kernels.cells import step_cells
+from ..kernels import norms, passes, terms, transition
+from ..kernels.crew import help_out
 from ..kernels.readout import score
 from ..kernels.reduction import reduce
 from ..kernels.rows import move_phi
@@ -22,7 +22,7 @@ from ..memory.norms import NORMS
 from ..memory.packing import Store
 from ..memory.terms import TERM, TINY, TermPieces
 from ..memory.units import UnitPieces
-from ..memory.views import COUNTERS, Count, flattened, matrix, matrix_from, opened, vector, vector_from
+from ..memory.views import COUNTERS, Count, flattened, matrix, opened, vector
 from .chunk import Loop, run_chunk
 
 AGE = COUNTERS  # steps since the norms refreshed what they remember
@@ -37,7 +37,7 @@ def observe(s: Any, m: Any, symbol: Any, values: Any, pace: Any, phi_pace: Any) 
     transition.pull_rows(matrix(m, PIECE.c), dl_dh, vector(m, PIECE.q))
     share_out(matrix(m, TERM.v), dl_dh, vector(m, TERM.share))
     norms.remember(s, m)
-    terms.move_theta(s, m, pace)
+    passes.move_theta(s, m, pace)
     return loss
 
 
@@ -55,14 +55,7 @@ def share_out(v: Any, dl_dh: Any, share: Any) -> None:
 def advance(s: Any, m: Any, symbol: Any, values: Any) -> None:
     """The reduction and transition steps [NBT, Alg. 1 and 2]: theta has moved already."""
     reduce(s, m)
-    transition.compute_fan_in(s, m, symbol, values, m.ints[Count.OBSERVED] == 1)
-    h, a, v = matrix(m, PIECE.h), vector(m, PIECE.a), matrix(m, TERM.v)
-    c, retention = matrix(m, PIECE.c), matrix(m, PIECE.retention)
-    for first in range(0, s.gates * s.units, s.band):
-        a_here, tangent = vector_from(m, PIECE.a, first), matrix_from(m, TERM.tangent, first)
-        transition.preactivate_band(s, m, first, symbol, v, a_here, tangent)
-    step_cells(s.cell, a, h, vector(m, PIECE.alpha), h, c, retention)
-    transition.push(c, retention, matrix(m, TERM.tangent), v)
+    passes.step(passes.work, s, m, symbol, values)
     norms.carry(s, m, AGE)
     m.ints[Count.OBSERVED] = 0
     tick(m.clock)
@@ -75,6 +68,13 @@ def restart(s: Any, m: Any) -> None:
         fill(flattened(m, piece), ZERO)
     terms.nothing_pending(m)
     m.ints[Count.OBSERVED] = 0
+
+
+@entry(SOURCES)
+def help_nobacktrack(machine: Any, place: Any) -> None:
+    """What a helper does."""
+    s, m = opened(machine)
+    help_out(passes.work, s, m, place)
 
 
 @entry(SOURCES)
@@ -126,4 +126,5 @@ LOOP = Loop(
     refusal=refusal,
     flush=flush_nobacktrack,
     bands=True,
+    help=help_nobacktrack,
 )

@@ -11,8 +11,7 @@ from ....compiled import ONE, ZERO, entry, fill, inlined, kernel
 from ....estimators import UORO
 from .. import SOURCES
 from ..codes import Metric, Norms
-from ..kernels import terms, transition
-from ..kernels.cells import step_cells
+from ..kernels import passes, terms, transition
 from ..kernels.norms import balance, form_norms, state_norm
 from ..kernels.readout import score
 from ..kernels.rows import move_phi
@@ -22,9 +21,9 @@ from ..memory.layout import PIECE, joined
 from ..memory.packing import Store
 from ..memory.terms import TERM, TINY, TermPieces
 from ..memory.units import UnitPieces
-from ..memory.views import Count, matrix, matrix_from, row, vector, vector_from
+from ..memory.views import Count, matrix, row, vector
 from .chunk import Loop, run_chunk
-from .nobacktrack import flush_nobacktrack, restart, share_out
+from .nobacktrack import flush_nobacktrack, help_nobacktrack, restart, share_out
 
 
 @inlined
@@ -34,7 +33,7 @@ def observe(s: Any, m: Any, symbol: Any, values: Any, pace: Any, phi_pace: Any) 
     move_phi(s, m, phi_pace)
     share_out(matrix(m, TERM.v), vector(m, PIECE.dl_dh), vector(m, TERM.share))
     fill(vector(m, PIECE.q), ZERO)
-    terms.move_theta(s, m, pace)
+    passes.move_theta(s, m, pace)
     return loss
 
 
@@ -43,14 +42,7 @@ def advance(s: Any, m: Any, symbol: Any, values: Any) -> None:
     """h' = f(theta, h, x), v <- df/dh v, and the newest rows become part of both."""
     if m.ints[Count.OBSERVED] == 0:
         terms.flush(s, m)
-    transition.compute_fan_in(s, m, symbol, values, m.ints[Count.OBSERVED] == 1)
-    h, a, v = matrix(m, PIECE.h), vector(m, PIECE.a), matrix(m, TERM.v)
-    c, retention = matrix(m, PIECE.c), matrix(m, PIECE.retention)
-    for first in range(0, s.gates * s.units, s.band):
-        a_here, tangent = vector_from(m, PIECE.a, first), matrix_from(m, TERM.tangent, first)
-        transition.preactivate_band(s, m, first, symbol, v, a_here, tangent)
-    step_cells(s.cell, a, h, vector(m, PIECE.alpha), h, c, retention)
-    transition.push(c, retention, matrix(m, TERM.tangent), v)
+    passes.step(passes.work, s, m, symbol, values)
     merge(s, m)
     m.ints[Count.OBSERVED] = 0
     tick(m.clock)
@@ -131,4 +123,5 @@ LOOP = Loop(
     counters=lambda sizes: 0,
     flush=flush_nobacktrack,
     bands=True,
+    help=help_nobacktrack,
 )
