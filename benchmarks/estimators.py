@@ -32,7 +32,8 @@ CELLS: dict[str, tuple[Any, str]] = {
     "GRU": (nbt.GRU, "GRU"),
     "leaky": (nbt.LeakyRNN, "RNN"),
 }
-SHARED = ("bptt", "artbp", "block", "sliding", "nobacktrack", "uoro")  # of which several threads take a step together
+# of which several threads take a step together
+SHARED = ("bptt", "artbp", "block", "sliding", "nobacktrack", "uoro", "diagonal")
 UNBIASED = "block:15:15:1,block:15:15:2,block:60:15:1,block:60:15:2"
 ESTIMATORS = f"bptt:15,artbp:16,{UNBIASED},nobacktrack,nobacktrack:10,diagonal:1:8,snap1"
 

@@ -37,16 +37,20 @@ def learned(symbols: np.ndarray, alphabet: int, units: int, length: int, seed: i
 
 
 def figure(bits: list[float], period: int, title: str, path: Path) -> None:
-    """A curve, and a line where the text begins again."""
+    """A curve each time that the text is read, one above the other."""
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     fig, axes = plt.subplots(figsize=(8, 3.6), layout="constrained")
-    axes.plot(CHUNK * np.arange(1, len(bits) + 1) / 1e6, bits, color="#0072B2", linewidth=1.2)
-    for begin in range(period, CHUNK * len(bits), period):
-        axes.axvline(begin / 1e6, color="0.5", linewidth=0.8, linestyle="--")
-        axes.annotate("from the beginning again", (begin / 1e6, max(bits)), xytext=(4, -8), textcoords="offset points")
-    axes.set(xlabel="million characters", ylabel=f"bits per character, of each {CHUNK:,}", title=title)
+    ends = CHUNK * np.arange(1, len(bits) + 1)
+    for reading in range(-(-len(bits) * CHUNK // period)):
+        now = (ends - CHUNK // 2) // period == reading
+        axes.plot(
+            (ends[now] - reading * period) / 1e6, np.array(bits)[now], linewidth=1.2, label=f"reading {reading + 1}"
+        )
+    axes.set(xlabel="place in the text, million characters", ylabel=f"bits per character, of each {CHUNK:,}")
+    axes.set_title(title)
+    axes.legend(frameon=False)
     axes.grid(alpha=0.25)
     path.parent.mkdir(parents=True, exist_ok=True)
     fig.savefig(path, dpi=130)
@@ -80,7 +84,7 @@ def main() -> None:
         table.add_row(f"{begin * CHUNK:,} to {end * CHUNK:,}", f"{np.mean(window):.3f}", f"{max(window):.3f}")
     Console().print(table)
     Console().print(f"{given.length / seconds:,.0f} characters a second, {seconds:.0f} s", highlight=False)
-    figure(bits, len(symbols), f"LSTM of {given.units} units, {given.text.name}", given.out.with_suffix(".png"))
+    figure(bits, len(symbols), f"An LSTM of {given.units} units on {given.text.name}", given.out.with_suffix(".png"))
 
 
 if __name__ == "__main__":

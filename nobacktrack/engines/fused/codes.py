@@ -80,7 +80,7 @@ class Verb(IntEnum):
 
 
 class Job(IntEnum):
-    """What threads do together, in blocks: `loops/bptt.py`."""
+    """What threads do together, in blocks: `kernels/window.py`, `kernels/passes.py`, `kernels/crossing_passes.py`."""
 
     STEP = 0
     LINEARISE = 1
@@ -89,3 +89,4 @@ class Job(IntEnum):
     GRADIENT = 4
     SQUARE = 5
     MOVE = 6
+    CARRY = 7

@@ -22,6 +22,7 @@ SHARED = [
     nbt.BlockNoBackTrack(depth=6),
     nbt.NoBackTrack(rank=2),
     nbt.UORO(),
+    nbt.DiagonalPlusRankOne(rank=2, lag=5),
 ]
 
 

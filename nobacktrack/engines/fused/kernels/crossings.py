@@ -21,18 +21,20 @@ from ..memory.views import (
     bands,
     beginning,
     matrix,
-    matrix_from,
     row,
     scratch_of,
     slab,
     vector,
     vector_from,
 )
-from . import rows, units
 from .norms import balance, form_metric, form_norms, state_norm, weigh_state
-from .rows import BIAS, G0, G, M, S
+from .rows import M, S
 from .signs import draw_signs
-from .terms import group_in_band, measure, measure_by_largest, weigh
+from .terms import (
+    measure,
+    measure_by_largest,
+    weigh,
+)
 
 LENGTHS, SCALES, OVERS, SUM = range(4)  # rows of `unit_scales`
 
@@ -77,45 +79,6 @@ def pull(s: Any, m: Any, head: Any) -> None:
                 cotangent[n + j] = own[1, j] * first + own[3, j] * second + through[1, j] * across[j]
 
 
-@kernel
-def move_theta(s: Any, m: Any, pace: Any) -> None:
-    """theta moves on sum_c H_c Z_c + sum over the last steps of (H J .. J M) Y + (1/K) sum_k (H v_k) w_k."""
-    times = rows.weight_in_information(m.ints, Count.THETA_AGE, s.theta_every)
-    scratch, share = scratch_of(m, 0), vector(m, TERM.share)
-    for first in range(0, s.gates * s.units, s.band):
-        width = min(s.band, s.gates * s.units - first)
-        group, blocks = group_in_band(s, m, first, width, pace, times), units.blocks_in_band(m, first, width)
-        w, y = bands(m, TERM.w, first, width), bands(m, CROSSING.ring_blocks, first, width)
-        across = matrix_from(m, CROSSING.row_across, first)
-        for begin in range(0, width, BLOCK):
-            start, count = np.uint64(begin), np.uint64(min(BLOCK, width - begin))
-            gather(blocks, y, across, w, share, scratch, np.uint64(0), start, count)
-            for r in range(count):
-                scratch[G0 + r] = scratch[G + r]
-                scratch[BIAS + r] = ZERO
-            rows.inform_biases(group, scratch, start, count)
-            for i in range(np.uint64(1), np.uint64(s.fan)):
-                gather(blocks, y, across, w, share, scratch, i, start, count)
-                rows.move_weights(units.from_scratch, group, w, scratch, group.prior, i, start, count)
-            rows.move_biases(group, scratch, start, count)
-
-
-@inlined
-def gather(blocks: Any, y: Any, across: Any, w: Any, share: Any, scratch: Any, i: Any, start: Any, count: Any) -> None:
-    """dl/dtheta of weight i in some rows."""
-    for r in range(count):
-        scratch[G + r] = blocks.dl_dh[0, start + r] * blocks.z[0, i, start + r]
-    for component in range(1, blocks.z.shape[0]):
-        for r in range(count):
-            scratch[G + r] += blocks.dl_dh[component, start + r] * blocks.z[component, i, start + r]
-    for slot in range(y.shape[0]):
-        for r in range(count):
-            scratch[G + r] += across[slot, start + r] * y[slot, i, start + r]
-    for k in range(share.size):
-        for r in range(count):
-            scratch[G + r] += share[k] * w[k, i, start + r]
-
-
 # --- the reduction ----------------------------------------------------------------------------------------------------
 
 
@@ -123,8 +86,13 @@ def gather(blocks: Any, y: Any, across: Any, w: Any, share: Any, scratch: Any, i
 def reduce(s: Any, m: Any, head: Any) -> None:
     """v <- rho v + r J .. J M (eps rho_j), and how much of the oldest Y goes into w: eps / (r rho_j), with w / rho."""
     oldest, metric = slot_of(s, head, -1), form_metric(s)
-    measure_terms(s, m, metric)
-    measure_blocks(s, m, oldest, metric)
+    if m.ints[Count.OBSERVED] == 0 or metric != s.theta_metric:  # theta did not move, or in another metric
+        fill(vector(m, TERM.norm_w), ONE)
+        measure(s, m, metric)
+        measure_blocks(s, m, oldest, metric)
+    if not form_norms(m):
+        measure_by_largest(s, m, metric)
+    add_gates(s, m)
     draw_signs(m.clock, beginning(vector(m, TERM.signs), s.terms * s.units))
     q, settings = vector(m, CROSSING.q_state), vector(m, TERM.settings)
     least = weigh_state(s, m, q)
@@ -133,17 +101,8 @@ def reduce(s: Any, m: Any, head: Any) -> None:
 
 
 @kernel
-def measure_terms(s: Any, m: Any, metric: Any) -> None:
-    """|w_k|."""
-    fill(vector(m, TERM.norm_w), ONE)
-    measure(s, m, metric)
-    if not form_norms(m):
-        measure_by_largest(s, m, metric)
-
-
-@kernel
 def measure_blocks(s: Any, m: Any, slot: Any, metric: Any) -> None:
-    """|Y_j| of each unit, all its gates together."""
+    """|Y|^2 in each row, where the pass over theta has not left them."""
     scratch, prior = scratch_of(m, 0), vector(m, PIECE.priors)[0]
     for first in range(0, s.gates * s.units, s.band):
         width = min(s.band, s.gates * s.units - first)
@@ -159,6 +118,11 @@ def measure_blocks(s: Any, m: Any, slot: Any, metric: Any) -> None:
                     bias = y[slot, 0, start + r]
                     apart = y[slot, i, start + r] - scratch[M + r] * bias
                     squares[start + r] += apart * apart * scratch[S + r]
+
+
+@kernel
+def add_gates(s: Any, m: Any) -> None:
+    """|Y_j| of each unit, all its gates together."""
     lengths, whole = row(matrix(m, CROSSING.unit_scales), LENGTHS), vector(m, CROSSING.squares)
     for j in range(lengths.size):
         total = ZERO * whole[0]
@@ -278,50 +242,3 @@ def add_weights(s: Any, gate: Any, first: Any, begin: Any, until: Any, theta: An
             for r in range(count):
                 factor = c[gate * s.components + component, unit + r]
                 off[j, at + r] += factor * theta[np.uint64(1) + j, start + r]
-
-
-@kernel
-def carry(s: Any, m: Any, slot: Any) -> None:
-    """w_k <- w_k / rho + merged_k Y of the oldest step, in whose place Y <- sum_c A_c Z_c, and Z <- D Z + c (x) u."""
-    u, scratch, alike = matrix(m, PIECE.u), scratch_of(m, 0), s.gates * s.units // s.groups
-    scale = vector(m, TERM.pending_scale)
-    units.lay_out(s, m, True)
-    lay_out_through(s, m, slot)
-    for first in range(0, s.gates * s.units, s.band):
-        width = min(s.band, s.gates * s.units - first)
-        blocks, w = units.blocks_in_band(m, first, width), bands(m, TERM.w, first, width)
-        y, through = bands(m, CROSSING.ring_blocks, first, width), matrix_from(m, CROSSING.row_through, first)
-        merged = matrix_from(m, CROSSING.row_merged, first)
-        for kind in range(s.groups):
-            until = min(width, (kind + 1) * alike - first)
-            for begin in range(max(0, kind * alike - first), until, BLOCK):
-                start, count = np.uint64(begin), np.uint64(min(BLOCK, until - begin))
-                for i in range(np.uint64(s.fan)):
-                    merge_weight(blocks, y, slot, through, w, scale, merged, i, start, count)
-                    units.carry_weight(s.components, blocks, u[kind, i], i, scratch, start, count)
-
-
-@kernel
-def lay_out_through(s: Any, m: Any, slot: Any) -> None:
-    """A for each row of theta."""
-    through, row_through = slab(m, CROSSING.ring_through, slot), matrix(m, CROSSING.row_through)
-    for component in range(s.components):
-        for gate in range(s.gates):
-            at = np.uint64(gate * s.units)
-            for j in range(np.uint64(s.units)):
-                row_through[component, at + j] = through[component, j]
-
-
-@inlined
-def merge_weight(
-    blocks: Any, y: Any, slot: Any, through: Any, w: Any, scale: Any, merged: Any, i: Any, start: Any, count: Any
-) -> None:
-    """Weight i of some rows: the oldest Y into w, and a new one in its place."""
-    for k in range(scale.size):
-        for r in range(count):
-            w[k, i, start + r] = scale[k] * w[k, i, start + r] + merged[k, start + r] * y[slot, i, start + r]
-    for r in range(count):
-        y[slot, i, start + r] = through[0, start + r] * blocks.z[0, i, start + r]
-    for component in range(1, blocks.z.shape[0]):
-        for r in range(count):
-            y[slot, i, start + r] += through[component, start + r] * blocks.z[component, i, start + r]

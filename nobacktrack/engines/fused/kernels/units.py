@@ -140,6 +140,18 @@ def carry_weight(components: Any, blocks: Any, heard: Any, i: Any, scratch: Any,
             scratch[G + r] = blocks.dl_dh[0, at] * x + blocks.dl_dh[1, at] * y
 
 
+@inlined
+def pull_weight(blocks: Any, scratch: Any, i: Any, start: Any, count: Any) -> None:
+    """What Z as it is makes of dl/dtheta, weight i in some rows."""
+    if blocks.z.shape[0] == 1:
+        for r in range(count):
+            scratch[G + r] = blocks.dl_dh[0, start + r] * blocks.z[0, i, start + r]
+    else:
+        for r in range(count):
+            at = start + r
+            scratch[G + r] = blocks.dl_dh[0, at] * blocks.z[0, i, at] + blocks.dl_dh[1, at] * blocks.z[1, i, at]
+
+
 @kernel
 def flush(s: Any, m: Any) -> None:
     """Carry Z on where no target came to have it done on the way."""

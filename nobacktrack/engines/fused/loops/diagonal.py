@@ -10,8 +10,8 @@ from ....compiled import ZERO, entry, fill, inlined, kernel
 from ....estimators import DiagonalPlusRankOne
 from .. import SOURCES
 from ..codes import Reach
-from ..kernels import crossings, norms, transition, units
-from ..kernels.cells import step_cells
+from ..kernels import crossing_passes, crossings, norms, passes, units
+from ..kernels.crew import help_out
 from ..kernels.readout import score
 from ..kernels.rows import move_phi
 from ..kernels.signs import tick
@@ -22,7 +22,7 @@ from ..memory.norms import NORMS
 from ..memory.packing import Store
 from ..memory.terms import TERM, TINY
 from ..memory.units import UNIT
-from ..memory.views import COUNTERS, Count, flattened, matrix, matrix_from, vector, vector_from
+from ..memory.views import COUNTERS, Count, flattened, matrix, opened, vector
 from .chunk import Loop, run_chunk
 from .nobacktrack import refusal, share_out
 
@@ -38,8 +38,7 @@ def observe(s: Any, m: Any, symbol: Any, values: Any, pace: Any, phi_pace: Any) 
     norms.remember(s, m)
     units.lay_out(s, m, False)
     crossings.pull(s, m, m.ints[HEAD])
-    crossings.move_theta(s, m, pace)
-    m.ints[Count.OBSERVED] = 1
+    crossing_passes.move_theta(s, m, crossings.slot_of(s, m.ints[HEAD], -1), pace)
     return loss
 
 
@@ -47,18 +46,11 @@ def observe(s: Any, m: Any, symbol: Any, values: Any, pace: Any, phi_pace: Any) 
 def advance(s: Any, m: Any, symbol: Any, values: Any) -> None:
     """Reduction of what units did to others, v <- J v, Z <- D Z + df/dtheta, and a new M."""
     crossings.reduce(s, m, m.ints[HEAD])
-    transition.compute_fan_in(s, m, symbol, values, m.ints[Count.OBSERVED] == 1)
-    h, a, v = matrix(m, PIECE.h), vector(m, PIECE.a), matrix(m, TERM.v)
-    c, retention = matrix(m, PIECE.c), matrix(m, PIECE.retention)
-    for first in range(0, s.gates * s.units, s.band):
-        a_here, tangent = vector_from(m, PIECE.a, first), matrix_from(m, TERM.tangent, first)
-        transition.preactivate_band(s, m, first, symbol, v, a_here, tangent)
-    step_cells(s.cell, a, h, vector(m, PIECE.alpha), h, c, retention)
-    transition.push(c, retention, matrix(m, TERM.tangent), v)
+    passes.step(crossing_passes.work, s, m, symbol, values)
     m.ints[HEAD] = (m.ints[HEAD] + 1) % s.depth
     units.keep_of_units(s, m)
     crossings.record(s, m, m.ints[HEAD])
-    crossings.carry(s, m, m.ints[HEAD])
+    crossing_passes.carry(s, m, m.ints[HEAD])
     norms.carry(s, m, AGE)
     m.ints[Count.OBSERVED] = 0
     tick(m.clock)
@@ -73,6 +65,13 @@ def restart(s: Any, m: Any) -> None:
         fill(flattened(m, piece), ZERO)
     m.ints[HEAD] = 0
     m.ints[Count.OBSERVED] = 0
+
+
+@entry(SOURCES)
+def help_diagonal(machine: Any, place: Any) -> None:
+    """What a helper does."""
+    s, m = opened(machine)
+    help_out(crossing_passes.work, s, m, place)
 
 
 @entry(SOURCES)
@@ -127,4 +126,5 @@ LOOP = Loop(
     counters=lambda sizes: 2,
     refusal=refusal,
     bands=True,
+    help=help_diagonal,
 )
