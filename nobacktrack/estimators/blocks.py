@@ -5,6 +5,8 @@ Z has the shape of theta, once for each component of a unit: (components, units,
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -79,7 +81,13 @@ def _radius(retention: Retention) -> Float[Array, " units"]:
 
 
 def weigh_blocks(weights: Float[Array, "terms units"], blocks: Float[Array, "terms units gates fan"]) -> Array:
-    """sum_t weight_tu block_tu, written as a sum of products: XLA makes one loop of it, and a slow batch of dots of an
-    einsum.
+    """sum_t weight_tu block_tu, term by term: XLA makes one loop of vector instructions of it, a loop of single ones of
+    a sum over an axis, and a slow batch of dots of an einsum.
     """
-    return jnp.sum(weights.astype(blocks.dtype)[:, :, None, None] * blocks, axis=0)
+    terms = zip(weights.astype(blocks.dtype), blocks, strict=True)
+    return sum_of(weight[:, None, None] * block for weight, block in terms)
+
+
+def sum_of(terms: Iterable[Array]) -> Array:
+    """The terms added up, one after the other."""
+    return functools.reduce(jnp.add, terms)

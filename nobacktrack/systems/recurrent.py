@@ -7,6 +7,7 @@ Jacobian (`immediate.py`). `cells.py` has the cells, `stack.py` puts them on top
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
@@ -150,7 +151,9 @@ class Recurrent(ABC):
 
     def effective_weights(self, theta: Array, c: Float[Array, "gates components units"]) -> tuple[Array, Array]:
         """sum_g c_g W_g of each component and unit, and its entry from the unit to itself."""
-        across = jnp.einsum("gcu,ugk->cuk", c, theta[:, :, 1 : 1 + self.degree])
+        weights = theta[:, :, 1 : 1 + self.degree]
+        # gate by gate: an einsum would be a product of small matrices for each unit, which takes XLA long
+        across = functools.reduce(jnp.add, (c[g][:, :, None] * weights[None, :, g] for g in range(self.gates)))
         sources = np.arange(self.units)[None, :] if self.graph is None else self.graph.sources
         own = jnp.asarray(sources == np.arange(self.units)[:, None], theta.dtype)
         return across, jnp.einsum("cuk,uk->cu", across, own)
