@@ -21,7 +21,7 @@ from .learner import System
 from .protocol import State, Tree
 from .verbs import AbstractLearner
 
-FORMAT = 5
+FORMAT = 6
 HEADER = "nobacktrack"
 
 # Modules whose classes a file may name: they are registered when they are imported.

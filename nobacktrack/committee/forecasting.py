@@ -2,8 +2,8 @@
 
 All is done on differences to the last value, in units of their own deviation. Experts are mixed for each output by
 fixed share, after a last expert has been added: least squares on what the others say. The density is a mixture of
-Student densities, by their log-loss; the forecast is a mean, by squares of errors. A forecast is issued after each
-input and scored when its target has come; least squares learn then, from the features that they had.
+Student densities, by their log-loss; the forecast is a mean, by squares of errors (`voting.py`). A forecast is issued
+after each input and scored when its target has come; least squares learn then, from the features that they had.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .past import (
 from .robust import clean, expect_level, is_odd, learn_levels, set_clean, set_lags, set_row
 from .spreads import MEAN, clipped
 from .squares import gain, learn, product, set_pairs
-from .voting import expect_less, mixture, share_out, vote
+from .voting import begin_errors, mix, share_out, vote
 
 NEAR, NEAR_ALONE, FAR = 3, 10, 48  # rows back: of all outputs, of an only one, of each
 CROSS = 24  # rows on all outputs, where that is not too much
@@ -101,7 +101,7 @@ def issue(m: Any, s: Any, y_hats: Any) -> None:
         set_far_features(m, f.far[j], j)
         set_expected(m, f, j, y_hats)
         add_stack(m, f, j)
-        f.mixed[j] = mixture(m, f, j)
+        mix(m, f, j)
         set_bounds(m, f, j, s.share[0])
 
 
@@ -163,7 +163,7 @@ def score(m: Any, s: Any, y: Any, cost: Any, learning: bool) -> Any:
             learn_level(m, f, j, y[j], s.share[0], learning)
             if learning and f.known[j] != NO_BASE:
                 vote(m, f, j, y[j])
-                expect_less(m, j)
+                begin_errors(m, j)
             scored += 1
     for i in range(s.cost.size):
         cost[i] = s.cost[i] if scored else np.nan

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..compiled import exact
-from .spreads import COUNT, MEAN, add_around_mean, add_around_zero, clipped, deviation_in
+from .spreads import COUNT, MEAN, RENEWALS, add_around_mean, add_around_zero, clipped, deviation_in
 
 INPUTS, RING, AGE, GAP = range(4)  # inputs; place in the ring; inputs since an episode began, and since a target came
 STRIDES, LEVELS = range(2)  # places in `renewals`
@@ -53,6 +53,7 @@ class Numbers(NamedTuple):
     issued_clean: np.ndarray
     issued_stack: np.ndarray
     issued_expected: np.ndarray
+    issued_pools: np.ndarray
     issued_mixed: np.ndarray
     issued_bounds: np.ndarray
     extent: np.ndarray  # of each output, how far off the mean it was
@@ -83,13 +84,15 @@ class Numbers(NamedTuple):
     variances: np.ndarray
     votes: np.ndarray  # log-weights as forecasts, and those after an odd value; mean squares of errors
     errors: np.ndarray
+    pools: np.ndarray  # mean squares of errors of the two ways to weigh the experts
+    settled: np.ndarray  # how many targets in means of errors
     left_out: np.ndarray  # the share of targets that intervals leave out on purpose
     coverage: np.ndarray  # how many targets had an interval, and how many were in it
 
 
 class Forecast(NamedTuple):
     """A forecast that was issued: input, last value, unit, whether these are known, and odd; features of least squares;
-    what each expert expects; the mixture and its interval.
+    what each expert expects, and what both pools of them do; the mixture and its interval.
     """
 
     x: Any
@@ -106,6 +109,7 @@ class Forecast(NamedTuple):
     clean: Any
     stack: Any
     expected: Any
+    pools: Any
     mixed: Any
     bounds: Any
 
@@ -129,6 +133,7 @@ def forecast_at(m: Any, back: int) -> Any:
         m.issued_clean[slot],
         m.issued_stack[slot],
         m.issued_expected[slot],
+        m.issued_pools[slot],
         m.issued_mixed[slot],
         m.issued_bounds[slot],
     )
@@ -239,7 +244,11 @@ def count_target(m: Any, j: int, y: Any) -> None:
         add_around_zero(m.strides, j, y - f.base[j])
     m.targets[j] += 1
     if m.targets[j] > 1:
+        renewals = m.steps[RENEWALS, j]
         add_around_zero(m.steps, j, (y - m.last[j]) / (m.gaps[j] + 1))
+        if m.steps[RENEWALS, j] != renewals:  # those that are held are of another unit
+            for slot in range(m.differences.shape[0]):
+                m.differences[slot, j] = 0.0
     add_around_mean(m.levels, j, y)
 
 

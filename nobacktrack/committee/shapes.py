@@ -25,6 +25,7 @@ from .squares import pairs_of
 
 LAG_ROWS, MOST_LAGS = 10, 96  # of the inputs, for least squares on rows of them; features at most
 CLEAN = 1 + CLEAN_ROWS
+POOLS = 2  # of the experts: by their votes, and by their merits
 MOST_INPUTS = 256  # of least squares, the first ones
 MOST_FEATURES = 224  # of least squares on all outputs over a day of rows: they cost their square
 
@@ -123,6 +124,7 @@ class Sizes(NamedTuple):
             "clean": (d, CLEAN),
             "stack": (d, n - 1),
             "expected": (n, d),
+            "pools": (POOLS, d),
             "bounds": (2, d),
         }
         return {f"issued_{name}": (self.ahead, *shape) for name, shape in issued.items()}
@@ -137,6 +139,7 @@ class Sizes(NamedTuple):
             **{f"{name}_w": (d, size) for name, size in (squares | each).items()},
             **dict.fromkeys(("shares", "variances", "errors"), (n, d)),
             "votes": (2, n, d),
+            "pools": (POOLS, d),
             "row_units": (self.row,),
             "lags_units": (self.lags,),
             "clean_units": (d, CLEAN),
@@ -146,6 +149,7 @@ class Sizes(NamedTuple):
             "extent": (d,),
             "cleaned": (2 + CLEAN_ROWS, d),
             "left_out": (d,),
+            "settled": (d,),
             "coverage": (2, d),
         }
 

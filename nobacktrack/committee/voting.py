@@ -1,4 +1,10 @@
-"""Experts on numbers are mixed, for each output: as densities by their log-loss, as forecasts by squares of errors."""
+"""Experts on numbers are mixed, for each output: as densities by their log-loss, as forecasts by squares of errors.
+
+As forecasts they are pooled twice. Votes follow the last errors, of which one counts for little, however large it is:
+quick, and not led astray by what is far out. Merits are mean squares of errors over many targets, however they came: an
+expert that alone knows of a rare peak is found out by them, and one that is exact. The forecast is that of the votes,
+as far as that of the merits has not been better.
+"""
 
 from __future__ import annotations
 
@@ -16,25 +22,63 @@ VOTE, MOST_LOSS = 0.3, 8.0  # how fast votes follow squares of errors, and how m
 MEMORY = 1000.0  # targets in a running variance
 EARLY = 4.0  # the first mean squares of errors weigh error i of n by (i/n)^3: all experts begin badly
 LEAST_VARIANCE, LEAST = 1e-3, 1e-200  # of the usual square of a difference, and at all
+VOTES, MERITS = range(2)  # places in `pools`
+SHARPNESS, POOL_SHARPNESS = 50.0, 200.0  # of the powers of mean squares: of an expert, of a pool
+EXACT_TO = 1e-12  # of the usual square of a difference: no mean square is told from a smaller one
 _CONSTANT = math.lgamma((FREEDOM + 1) / 2) - math.lgamma(FREEDOM / 2) - math.log(FREEDOM * math.pi) / 2
 
 
 @exact
-def mixture(m: Any, f: Any, j: int) -> Any:
-    """What the experts expect of output j, weighed by their votes."""
-    total, odd = 0.0, int(f.odd[j])
+def mix(m: Any, f: Any, j: int) -> None:
+    """What the experts expect of output j: by their votes, by their merits, and the forecast made of both. After an odd
+    value votes alone know whom to trust.
+    """
+    odd = int(f.odd[j])
+    f.pools[VOTES, j] = 0.0
     for i in range(m.votes.shape[1]):
-        total += math.exp(m.votes[odd, i, j]) * f.expected[i, j]
-    return total
+        f.pools[VOTES, j] += math.exp(m.votes[odd, i, j]) * f.expected[i, j]
+    f.pools[MERITS, j] = by_merits(m, f, j)
+    trusted = 0.0 if odd else trust_in_merits(m, f, j)
+    f.mixed[j] = f.pools[VOTES, j] + trusted * (f.pools[MERITS, j] - f.pools[VOTES, j])
 
 
 @exact
-def expect_less(m: Any, j: int) -> None:
-    """Where strides turned out to be smaller than was known, so do errors: none counts for more than a stride."""
+def by_merits(m: Any, f: Any, j: int) -> Any:
+    """A mean of what is expected of output j, weighed by powers of mean squares, (least / square_i)^(sharpness / 2):
+    there is not much to tell by them after few targets.
+    """
+    floor, least, whole, total = EXACT_TO * f.size[j] ** 2 + LEAST, np.inf, 0.0, 0.0
+    sharpness = min(m.settled[j], SHARPNESS) / m.issued_base.shape[0] / 2
+    for i in range(m.errors.shape[0]):
+        least = min(least, m.errors[i, j] + floor)
+    for i in range(m.errors.shape[0]):
+        weight = math.exp(sharpness * math.log(least / (m.errors[i, j] + floor)))
+        whole += weight
+        total += weight * f.expected[i, j]
+    return total / whole
+
+
+@exact
+def trust_in_merits(m: Any, f: Any, j: int) -> Any:
+    """1 - (square / square of votes)^(sharpness / 2): nothing unless merits have been better than votes."""
+    floor = EXACT_TO * f.size[j] ** 2 + LEAST
+    ratio = (m.pools[MERITS, j] + floor) / (m.pools[VOTES, j] + floor)
+    sharpness = min(m.settled[j], POOL_SHARPNESS) / m.issued_base.shape[0] / 2
+    return 1.0 - math.exp(sharpness * math.log(ratio)) if ratio < 1 else 0.0
+
+
+@exact
+def begin_errors(m: Any, j: int) -> None:
+    """Where strides turned out to be of another size than was known, so are errors: those so far count for little, and
+    none for more than a stride.
+    """
     if m.renewals[STRIDES, j] != m.strides[RENEWALS, j]:
         m.renewals[STRIDES, j], square = m.strides[RENEWALS, j], deviation_in(m.strides, j) ** 2
+        m.settled[j] = 0
         for i in range(m.errors.shape[0]):
             m.errors[i, j], m.variances[i, j] = min(m.errors[i, j], square), min(m.variances[i, j], square)
+        for i in range(m.pools.shape[0]):
+            m.pools[i, j] = min(m.pools[i, j], square)
 
 
 @exact
@@ -43,7 +87,7 @@ def share_out(m: Any, s: Any, f: Any, j: int, y: Any, learning: bool) -> Any:
     nothing is learned.
     """
     experts, peak = m.shares.shape[0], -np.inf
-    usual = max(1 / (m.strided[j] + 2), 1 / MEMORY)
+    usual = max(1 / (m.settled[j] + 2), 1 / MEMORY)
     handed, whole, first = 1 / (m.strided[j] + 3), 0.0, m.strides[SQUARES, j] == 0
     moves = f.known[j] != NO_BASE and (not first or y != f.base[j])
     for i in range(experts):
@@ -73,7 +117,8 @@ def vote(m: Any, f: Any, j: int, y: Any) -> None:
     apart: whether it lasts or not.
     """
     experts, odd, usual, peak, whole = m.votes.shape[1], int(f.odd[j]), np.inf, -np.inf, 0.0
-    handed = 1 / (m.strided[j] + 3)
+    handed, pace = 1 / (m.strided[j] + 3), max(EARLY / (m.settled[j] + EARLY), 1 / MEMORY)
+    m.settled[j] += 1
     for i in range(experts):
         usual = min(usual, m.errors[i, j])
     usual = max(usual, LEAST_VARIANCE * f.size[j] ** 2 + LEAST)
@@ -82,7 +127,9 @@ def vote(m: Any, f: Any, j: int, y: Any) -> None:
         if f.known[j] == KNOWN:
             m.votes[odd, i, j] -= VOTE / m.issued_base.shape[0] * min(square / usual / 2, MOST_LOSS)
         peak = max(peak, m.votes[odd, i, j])
-        m.errors[i, j] += max(EARLY / (m.strided[j] + EARLY), 1 / MEMORY) * (square - m.errors[i, j])
+        m.errors[i, j] += pace * (square - m.errors[i, j])
+    for i in range(m.pools.shape[0]):
+        m.pools[i, j] += pace * (bounded(m.strides, j, y - f.pools[i, j]) ** 2 - m.pools[i, j])
     for i in range(experts):
         whole += math.exp(m.votes[odd, i, j] - peak)
     for i in range(experts):

@@ -8,7 +8,7 @@ import pytest
 import nobacktrack as nbt
 from nobacktrack import checks
 from nobacktrack.committee import frozen
-from nobacktrack.committee.forecasting import FORGET_NEAR
+from nobacktrack.committee.forecasting import FAR, FORGET_NEAR
 from nobacktrack.committee.numbers import NumberPanel, begin_numbers
 from nobacktrack.committee.past import Numbers
 from nobacktrack.committee.shapes import Sizes
@@ -50,6 +50,27 @@ def test_it_is_not_far_behind_its_best_expert(outputs, season):
     assert len(errors) == len(learner.experts)
     assert mine <= 1.02 * errors.min()
     assert mine < 0.7 * errors[learner.experts.index("last value")]
+
+
+def error_of(y, learner=None):
+    """The root mean square error on the second half of a series."""
+    mixed, _ = expected(learner or committee(), np.zeros((len(y), 1)), y[:, None])
+    return math.sqrt(((mixed[:, 0] - y)[len(y) // 2 :] ** 2).mean())
+
+
+@pytest.mark.parametrize("period", [30, 37, 44])
+def test_rare_peaks_that_come_again_are_foreseen(period):
+    noise = 0.3 * np.random.default_rng(period).normal(size=4000)
+    y = 10 + 30 * (np.arange(4000) % period == 3) + noise
+    assert error_of(y, committee(season=period)) < 0.7
+    if period < FAR:
+        assert error_of(y) < 0.9
+
+
+@pytest.mark.parametrize("noise", [0, 0.05])
+def test_what_grows_steadily_is_foreseen(noise):
+    y = np.cumsum(5 + noise * np.random.default_rng(0).normal(size=3000))
+    assert error_of(y) <= 1.05 * noise + 1e-3
 
 
 def test_the_season_is_known_where_it_is_named():

@@ -64,17 +64,22 @@ def forecasts(y):
     return np.array(found)
 
 
+def size(errors):
+    """Their root mean square."""
+    return np.sqrt(np.mean(np.square(errors)))
+
+
 @pytest.fixture(scope="module")
 def usual():
     """The root mean square error on the wave, at its end."""
-    return np.sqrt(np.mean((forecasts(WAVE)[:, 0] - WAVE)[-500:] ** 2))
+    return size((forecasts(WAVE)[:, 0] - WAVE)[-500:])
 
 
 @pytest.mark.parametrize(("place", "odd"), [(0, -9999), (3, 1e4), (9, 1e6), (12, 1e4), (slice(0, 300), 1e4)])
 def test_one_odd_value_or_another_unit_spoils_no_forecast(usual, place, odd):
     y = WAVE.copy()
     y[place] = odd * (y[place] if isinstance(place, slice) else 1)
-    assert np.sqrt(np.mean((forecasts(y)[:, 0] - y)[-500:] ** 2)) < 1.15 * usual
+    assert size((forecasts(y)[:, 0] - y)[-500:]) < 1.15 * usual
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1e-3, 1e6])
@@ -92,7 +97,7 @@ def test_a_glitch_in_a_column_does_not_make_it_useless(glitch):
     for one, target in zip(x.tolist(), y.tolist(), strict=True):
         errors.append((reader.predict({"x": one}) or 0.0) - target)
         reader.learn({"x": one}, target)
-    assert np.sqrt(np.mean(np.square(errors[1000:]))) < 0.13
+    assert size(errors[1000:]) < 0.13
 
 
 @pytest.mark.parametrize("value", [1e200, -1e101, 10**400], ids=["1e200", "-1e101", "10^400"])
@@ -116,3 +121,11 @@ def test_a_scale_is_kept_by_its_record():
     scale.add(3.0)
     again.add(3.0)
     assert again.record() == scale.record()
+
+
+@pytest.mark.parametrize(("factor", "patience"), [(1e3, 10), (1e-3, 60)], ids=["up", "down"])
+def test_another_unit_is_followed_soon(factor, patience):
+    t = np.arange(3000)
+    y = (20 + 5 * np.sin(t / 10) + 0.3 * NOISE) * np.where(t < 2000, 1, factor)
+    late = slice(2000 + patience, 2500)
+    assert size((forecasts(y)[:, 0] - y)[late]) < size(np.diff(y)[late.start - 1 : late.stop - 1])
