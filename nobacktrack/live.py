@@ -67,7 +67,9 @@ class Live:
 
     @property
     def expert_errors(self) -> dict[str, float]:
-        """Of a committee on numbers: the root of the mean square error of each expert over some 1,000 targets."""
+        """Of a committee on numbers: the root of the mean square error of each expert over some 1,000 targets; of
+        several outputs, over the deviation of each.
+        """
         return self._session.errors()
 
     @property

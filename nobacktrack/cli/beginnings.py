@@ -50,6 +50,9 @@ def columns_of(
     targets = _names(target)
     if not targets:
         raise ValueError(f"{stream}: rows need --target, the column to predict")
+    twice = [name for name in targets if targets.count(name) > 1]
+    if twice:
+        raise ValueError(f"--target: {twice[0]!r} is named twice")
     read = [name for name in targets if name in (_names(inputs) or ())]
     if read and not ahead:
         raise ValueError(f"--inputs: {read[0]!r} is a target too: it would be read before it is predicted; --ahead 1?")

@@ -19,6 +19,7 @@ from .checkpoints import Best, BestKeeper, Checkpointer, Stop, best_in
 from .progress import Monitor, RecordFile, TensorBoard
 
 WIDTH = 34  # of what stands before a number
+LEAST_PLAIN, MOST_PLAIN = 0.01, 1e6  # figures that four decimals say well
 LABELS = {
     "bits": "bits per item",
     "recent_bits": "recent bits per item",
@@ -248,20 +249,26 @@ def _say(summary: dict[str, Any], monitor: Monitor, learning: bool) -> None:
     for name, value in summary.items():
         if name == "experts":
             if value and monitor.unit == "rows":
-                console.print("recent rmse of each expert, outliers bounded", highlight=False)
+                what = "rmse/deviation" if "targets" in summary else "rmse"
+                console.print(f"recent {what} of each expert, outliers bounded", highlight=False)
             width = max(WIDTH, *(len(expert) + 4 for expert in value)) if value else 0
             for expert, bits in value.items():
-                console.print(f"{f'  {expert}':<{width}}{bits:.4f}", highlight=False, soft_wrap=True)
+                console.print(f"{f'  {expert}':<{width}}{_figure(bits)}", highlight=False, soft_wrap=True)
         elif name == "targets":
             for target, error in value.items():
-                beside = f"{error['rmse'] or math.nan:.4f}, last value {error['last_rmse'] or math.nan:.4f}"
+                ours, last = (math.nan if error[key] is None else error[key] for key in ("rmse", "last_rmse"))
+                beside = f"{_figure(ours)}, last value {_figure(last)}"
                 console.print(f"{f'rmse of {target}':<{WIDTH}}{beside}", highlight=False, soft_wrap=True)
         elif name != "first_skipped" and _is_said(value):
-            text = (
-                f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
-            )
             label = LABELS.get(name, name).replace("_", " ").replace("item", monitor.unit[:-1])
-            console.print(f"{label:<{WIDTH}}{text}", highlight=False, soft_wrap=True)
+            console.print(f"{label:<{WIDTH}}{_figure(value)}", highlight=False, soft_wrap=True)
+
+
+def _figure(value: Any) -> str:
+    """Of a number four decimals, or four digits where these would say little."""
+    if not isinstance(value, float):
+        return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:.4f}" if value == 0 or LEAST_PLAIN <= abs(value) < MOST_PLAIN else f"{value:.4g}"
 
 
 def _is_said(value: Any) -> bool:

@@ -14,6 +14,7 @@ from ..streams.items import Chunk, Pairs, has_target, size
 from .forecasting import begin_row, end_row, issue_forecast, mix_rows, prepare_rows
 from .past import AGE, KNOWN, NO_BASE, Numbers
 from .shapes import Sizes
+from .spreads import COUNT, SQUARES
 from .words import from_words, put_in_front, to_words
 
 STREAM = Numbers._fields.index("issued_known") + 1  # how many arrays of `Numbers` the stream alone decides
@@ -104,8 +105,12 @@ class NumberPanel:
 
     @property
     def errors(self) -> np.ndarray:
-        """The root of the recent mean square error of each expert, over all outputs."""
-        return np.sqrt(self._numbers.errors.mean(axis=1))
+        """The root of the recent mean square error of each expert: of several outputs, over the deviation of each."""
+        errors, levels = self._numbers.errors, self._numbers.levels
+        if self._sizes.outputs == 1:
+            return np.sqrt(errors[:, 0])
+        squares = np.where(levels[SQUARES] > 0, levels[SQUARES] / np.maximum(levels[COUNT], 1), 1)
+        return np.sqrt((errors / squares).mean(axis=1))
 
     @property
     def coverage(self) -> float:

@@ -39,22 +39,25 @@ class Known:
     text: ClassVar[bool] = True
 
     def __init__(self, characters: str):
-        if len(characters) < 2 or len(set(characters)) < len(characters):
-            raise ValueError(f"alphabet: at least two distinct characters are needed, not {characters!r}")
+        if not characters or len(set(characters)) < len(characters):
+            raise ValueError(f"alphabet: distinct characters are needed, not {characters!r}")
         self.characters = characters
         self._table = _table(characters, 0)
 
     @property
     def capacity(self) -> int:
-        return len(self.characters)
+        """Two for a text of one character, since there must be something to choose from."""
+        return max(2, self.used)
 
-    used = capacity
+    @property
+    def used(self) -> int:
+        return len(self.characters)
 
     def symbols(self, units: np.ndarray) -> np.ndarray:
         return self._table[units]
 
     def spell(self, symbols: np.ndarray) -> str:
-        return "".join(self.characters[symbol] for symbol in symbols)
+        return "".join(self.characters[symbol] if symbol < self.used else "\ufffd" for symbol in symbols)
 
     def record(self) -> dict[str, Any]:
         return {"kind": self.kind, "characters": self.characters}
@@ -120,8 +123,8 @@ def known_alphabet(path: str | Path) -> Known:
             position += len(block)
         _points(b"", decoder, position, path, last=True)
     characters = "".join(map(chr, np.flatnonzero(seen)))
-    if len(characters) < 2:
-        raise ValueError(f"{path}: {len(characters)} different characters; at least two are needed")
+    if not characters:
+        raise ValueError(f"{path}: there is nothing in it; a pipe, or --alphabet bytes, may be empty at first")
     return Known(characters)
 
 

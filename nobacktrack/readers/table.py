@@ -336,9 +336,10 @@ class TableReader:
 
     def company(self) -> dict[str, Any]:
         """Of several targets, the errors of each. Of a committee: the recent error of each expert, in the target's
-        unit, and how often its network was set back to its anchor.
+        unit, or over the deviations of several, if there was any, and how often its network was set back to its anchor.
         """
         each = {} if self.targets.single else {"targets": self.targets.each()}
         if self.live is None or not self.parts.committee:
             return each
-        return each | {"experts": self.live.expert_errors, "set_back": self.live.returns}
+        errors = self.live.expert_errors
+        return each | {"experts": errors if any(errors.values()) else {}, "set_back": self.live.returns}

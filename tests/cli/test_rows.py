@@ -156,6 +156,24 @@ def test_errors_of_experts_say_that_outliers_are_bounded(call, tmp_path):
     )
 
 
+def test_small_numbers_are_shown_and_no_error_of_none(call, tmp_path):
+    rows = tmp_path / "r.csv"
+    rows.write_text("x,y\n" + "".join(f"{i},{(i % 7) * 1e-9}\n" for i in range(60)))
+    one = call("train", rows, "--target", "y", "--ahead", 1).err
+    assert " 0.0000" not in one
+    assert "e-09" in one
+    both = call("train", rows, "--target", "x,y", "--ahead", 1).err
+    assert "recent rmse/deviation of each expert, outliers bounded" in both
+    rows.write_text("x,y\n0,1\n")
+    assert "of each expert" not in call("train", rows, "--target", "y", "--ahead", 1).err
+
+
+def test_a_target_is_named_once(call, tmp_path):
+    run = call("train", hours(tmp_path / "h.csv", 30), "--target", "load,load", ok=False)
+    assert run.err.splitlines()[-1] == "nobacktrack: --target: 'load' is named twice"
+    assert run.code == 2
+
+
 @pytest.mark.parametrize("name", ["R.CSV", "r.Tsv"])
 def test_the_name_of_a_file_says_what_it_is_in_any_case(call, tmp_path, name):
     rows, out = tmp_path / name, tmp_path / "OUT.CSV"

@@ -138,9 +138,17 @@ def test_the_alphabet_of_a_file_is_found_block_by_block(tmp_path):
     path.write_bytes("aé".encode()[:-1])
     with pytest.raises(ValueError, match=r"not UTF-8 text \(byte 1\)"):
         known_alphabet(path)
-    path.write_bytes(b"aaaa")
-    with pytest.raises(ValueError, match="1 different characters; at least two"):
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match="there is nothing in it"):
         known_alphabet(path)
+
+
+def test_a_text_of_one_character_has_an_alphabet(tmp_path):
+    path = tmp_path / "t"
+    path.write_bytes(b"aaaa")
+    alphabet = known_alphabet(path)
+    assert (alphabet.characters, alphabet.used, alphabet.capacity) == ("a", 1, 2)
+    assert alphabet.spell(np.array([0, 1])) == "a\ufffd"
 
 
 def test_memory_does_not_grow_with_the_file_that_is_looked_through(tmp_path):
