@@ -68,12 +68,10 @@ def main() -> None:
     given = parser.parse_args()
     if given.plain:
         letters, symbols = np.unique(list(given.text.read_text()), return_inverse=True)
-        alphabet = len(letters)
     else:
         symbols, letters = nbt.streams.shakespeare(given.text)
-        alphabet = len(letters)
     began = time.perf_counter()
-    bits = learned(symbols.astype(np.int32), alphabet, given.units, given.length, given.seed)
+    bits = learned(symbols.astype(np.int32), len(letters), given.units, given.length, given.seed)
     seconds = time.perf_counter() - began
     given.out.parent.mkdir(parents=True, exist_ok=True)
     files.write(given.out, json.dumps(bits))

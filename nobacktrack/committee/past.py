@@ -224,11 +224,15 @@ def take_target(m: Any, y: Any, learning: bool) -> None:
         if not np.isfinite(y[j]):
             hold_nothing(m, j)
             continue
-        size = step(m, j, y[j])
+        size, renewals = step(m, j, y[j]), m.steps[RENEWALS, j]
         if m.season.shape[0]:
             m.season[int(m.counts[INPUTS]) % m.season.shape[0], j] = y[j]
         if learning:
             count_target(m, j, y[j])
+        if m.steps[RENEWALS, j] != renewals:  # the steps that are held are of another unit
+            size = step(m, j, y[j])
+            for slot in range(m.differences.shape[0]):
+                m.differences[slot, j] = 0.0
         hold_step(m, j, size)
         m.last[j] = y[j]
     m.counts[RING] = (m.counts[RING] + 1) % m.differences.shape[0]
@@ -241,14 +245,10 @@ def count_target(m: Any, j: int, y: Any) -> None:
     f = forecast_due(m)
     if is_due(m) and f.known[j] != NO_BASE:
         m.strided[j] += 1
-        add_around_zero(m.strides, j, y - f.base[j])
+        add_around_zero(m.strides, j, y - f.base[j], m.issued_base.shape[0])
     m.targets[j] += 1
     if m.targets[j] > 1:
-        renewals = m.steps[RENEWALS, j]
-        add_around_zero(m.steps, j, (y - m.last[j]) / (m.gaps[j] + 1))
-        if m.steps[RENEWALS, j] != renewals:  # those that are held are of another unit
-            for slot in range(m.differences.shape[0]):
-                m.differences[slot, j] = 0.0
+        add_around_zero(m.steps, j, (y - m.last[j]) / (m.gaps[j] + 1), 1)
     add_around_mean(m.levels, j, y)
 
 

@@ -3,7 +3,7 @@
 As forecasts they are pooled twice. Votes follow the last errors, of which one counts for little, however large it is:
 quick, and not led astray by what is far out. Merits are mean squares of errors over many targets, however they came: an
 expert that alone knows of a rare peak is found out by them, and one that is exact. The forecast is that of the votes,
-as far as that of the merits has not been better.
+as far as that of the merits has not been clearly better.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ MEMORY = 1000.0  # targets in a running variance
 EARLY = 4.0  # the first mean squares of errors weigh error i of n by (i/n)^3: all experts begin badly
 LEAST_VARIANCE, LEAST = 1e-3, 1e-200  # of the usual square of a difference, and at all
 VOTES, MERITS = range(2)  # places in `pools`
-SHARPNESS, POOL_SHARPNESS = 50.0, 200.0  # of the powers of mean squares: of an expert, of a pool
+SHARPNESS = 50.0  # of the powers of mean squares
+BETTER = 0.9  # of the mean square of votes: above that, merits are not heard
 EXACT_TO = 1e-12  # of the usual square of a difference: no mean square is told from a smaller one
 _CONSTANT = math.lgamma((FREEDOM + 1) / 2) - math.lgamma(FREEDOM / 2) - math.log(FREEDOM * math.pi) / 2
 
@@ -39,7 +40,9 @@ def mix(m: Any, f: Any, j: int) -> None:
         f.pools[VOTES, j] += math.exp(m.votes[odd, i, j]) * f.expected[i, j]
     f.pools[MERITS, j] = by_merits(m, f, j)
     trusted = 0.0 if odd else trust_in_merits(m, f, j)
-    f.mixed[j] = f.pools[VOTES, j] + trusted * (f.pools[MERITS, j] - f.pools[VOTES, j])
+    f.mixed[j] = f.pools[VOTES, j]
+    if trusted > 0:
+        f.mixed[j] += trusted * (f.pools[MERITS, j] - f.pools[VOTES, j])
 
 
 @exact
@@ -60,10 +63,10 @@ def by_merits(m: Any, f: Any, j: int) -> Any:
 
 @exact
 def trust_in_merits(m: Any, f: Any, j: int) -> Any:
-    """1 - (square / square of votes)^(sharpness / 2): nothing unless merits have been better than votes."""
+    """1 - (square / square of votes / 0.9)^(sharpness / 2): nothing unless merits have been a tenth better."""
     floor = EXACT_TO * f.size[j] ** 2 + LEAST
-    ratio = (m.pools[MERITS, j] + floor) / (m.pools[VOTES, j] + floor)
-    sharpness = min(m.settled[j], POOL_SHARPNESS) / m.issued_base.shape[0] / 2
+    ratio = (m.pools[MERITS, j] + floor) / (m.pools[VOTES, j] + floor) / BETTER
+    sharpness = min(m.settled[j], SHARPNESS) / m.issued_base.shape[0] / 2
     return 1.0 - math.exp(sharpness * math.log(ratio)) if ratio < 1 else 0.0
 
 

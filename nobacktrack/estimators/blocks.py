@@ -6,7 +6,6 @@ Z has the shape of theta, once for each component of a unit: (components, units,
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -85,9 +84,4 @@ def weigh_blocks(weights: Float[Array, "terms units"], blocks: Float[Array, "ter
     a sum over an axis, and a slow batch of dots of an einsum.
     """
     terms = zip(weights.astype(blocks.dtype), blocks, strict=True)
-    return sum_of(weight[:, None, None] * block for weight, block in terms)
-
-
-def sum_of(terms: Iterable[Array]) -> Array:
-    """The terms added up, one after the other."""
-    return functools.reduce(jnp.add, terms)
+    return functools.reduce(jnp.add, (weight[:, None, None] * block for weight, block in terms))

@@ -8,7 +8,7 @@ import pytest
 import nobacktrack as nbt
 from nobacktrack import checks
 from nobacktrack.committee import frozen
-from nobacktrack.committee.forecasting import FAR, FORGET_NEAR
+from nobacktrack.committee.forecasting import FORGET_NEAR
 from nobacktrack.committee.numbers import NumberPanel, begin_numbers
 from nobacktrack.committee.past import Numbers
 from nobacktrack.committee.shapes import Sizes
@@ -63,8 +63,7 @@ def test_rare_peaks_that_come_again_are_foreseen(period):
     noise = 0.3 * np.random.default_rng(period).normal(size=4000)
     y = 10 + 30 * (np.arange(4000) % period == 3) + noise
     assert error_of(y, committee(season=period)) < 0.7
-    if period < FAR:
-        assert error_of(y) < 0.9
+    assert error_of(y) < 0.9
 
 
 @pytest.mark.parametrize("noise", [0, 0.05])

@@ -5,6 +5,7 @@ import pytest
 
 import nobacktrack as nbt
 from nobacktrack.committee.spreads import COUNT, MEAN, RENEWED, SPREAD, add_number
+from nobacktrack.engines import begin
 from nobacktrack.readers.features import Scale
 from nobacktrack.readers.table import COMMITTEE, TableReader
 
@@ -123,9 +124,31 @@ def test_a_scale_is_kept_by_its_record():
     assert again.record() == scale.record()
 
 
-@pytest.mark.parametrize(("factor", "patience"), [(1e3, 10), (1e-3, 60)], ids=["up", "down"])
-def test_another_unit_is_followed_soon(factor, patience):
-    t = np.arange(3000)
-    y = (20 + 5 * np.sin(t / 10) + 0.3 * NOISE) * np.where(t < 2000, 1, factor)
-    late = slice(2000 + patience, 2500)
-    assert size((forecasts(y)[:, 0] - y)[late]) < size(np.diff(y)[late.start - 1 : late.stop - 1])
+def forecasts_due(y, ahead=1):
+    """What was expected of each value, so many rows before."""
+    network = nbt.Learner(nbt.GRU(units=4, inputs=1, outputs=1), nbt.TruncatedBPTT(depth=5), nbt.Kalman())
+    learner = nbt.Committee((network,), nbt.Forecasts(ahead=ahead))
+    found = np.zeros((len(y), 1))
+    begin(learner, learner.init(0)).take(nbt.Pairs(np.zeros((len(y), 1)), y[:, None]), found)
+    return found[:, 0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("factor", [1e3, 1e-3], ids=["up", "down"])
+def test_another_unit_is_followed_soon(factor, seed):
+    t, noise = np.arange(3000), np.random.default_rng(seed).normal(size=3000)
+    y = (20 + 5 * np.sin(t / 10) + 0.3 * noise) * np.where(t < 2000, 1, factor)
+    assert size((forecasts_due(y) - y)[2060:2500]) < 0.85 * size(np.diff(y)[2059:2499])
+
+
+@pytest.mark.parametrize("ahead", [1, 6, 24])
+def test_another_level_is_no_other_unit(ahead):
+    y = NOISE + 90 * (np.arange(3000) >= 2000)
+    after = slice(2001 + 2 * ahead, 2061 + 2 * ahead)
+    assert size((forecasts_due(y, ahead) - y)[after]) < 30
+
+
+def test_times_that_are_quiet_and_busy_in_turn_change_the_unit_no_more():
+    busy = np.arange(3000) % 200 < 50
+    y = np.cumsum(np.where(busy, NOISE, 0.01 * NOISE))
+    assert size((forecasts_due(y) - y)[1500:][busy[1500:]]) < 1.1

@@ -10,7 +10,7 @@ import nobacktrack as nbt
 from nobacktrack.checks import same_bits
 from nobacktrack.engines import threads
 from nobacktrack.engines.fused import threads as crews
-from nobacktrack.engines.fused.kernels.crew import NUMBERS
+from nobacktrack.engines.fused.kernels.crew import EPOCH, EPOCHS, NUMBERS
 from nobacktrack.engines.fused.memory import layout
 from nobacktrack.engines.fused.session import Fused
 from nobacktrack.streams.items import Pairs, Series
@@ -74,6 +74,19 @@ def test_a_helper_that_comes_late_does_no_harm(always, monkeypatch):
     monkeypatch.setenv(threads.VARIABLE, "1")
     alone = Fused(learner, learner.init(0))
     assert same_bits(losses, [alone.take(Series(symbols(2, seed=seed))) for seed in range(100)])
+
+
+def test_the_numbers_of_jobs_begin_again(always, monkeypatch):
+    """They stand in the upper half of a word, with a sign."""
+    learner = nbt.Learner(nbt.LSTM(units=70, symbols=3), nbt.TruncatedBPTT(depth=2), nbt.Kalman())
+    losses = []
+    for epoch in (0, EPOCHS - 8):
+        monkeypatch.setenv(threads.VARIABLE, "2")
+        session = Fused(learner, learner.init(0))
+        session._machine[-1][EPOCH] = epoch
+        losses.append(session.take(Series(symbols(20))))
+        assert 0 < session._machine[-1][EPOCH] < EPOCHS - 8
+    assert same_bits(*losses)
 
 
 def test_what_threads_say_has_lines_of_the_cache_for_itself():

@@ -20,6 +20,7 @@ from numba.extending import intrinsic
 
 from ....compiled import inlined, kernel
 
+EPOCHS = 1 << 30  # after so many jobs their numbers begin again: they stand in the upper half of a signed word
 LINE = 8  # numbers of a line of the cache, so that what different threads write lies apart
 TICKET, EPOCH, COUNT, DONE, HELPERS, STOP = (LINE * i for i in range(6))
 JOB, A, B = COUNT + 1, COUNT + 2, COUNT + 3  # what is to be done; of what
@@ -109,7 +110,7 @@ def share(work: Any, s: Any, m: Any, job: Any, count: Any, a: Any, b: Any) -> No
 @kernel
 def post(crew: Any, job: Any, count: Any, a: Any, b: Any) -> None:
     """A job for all."""
-    epoch = crew[EPOCH] + 1
+    epoch = (crew[EPOCH] + 1) % EPOCHS
     store(crew, EPOCH, epoch)
     crew[JOB], crew[A], crew[B], crew[DONE] = job, a, b, 0
     store(crew, COUNT, count)

@@ -1,5 +1,5 @@
-"""What units did to others in the last steps: a ring of Y, M and what makes the Jacobians since, and the passes over it
-[`estimators/diagonal.py`, compiled].
+"""What units did to others in the last steps: a ring of Y, M and what makes the Jacobians since, and the reduction of
+the oldest [`estimators/diagonal.py`, compiled]. The passes over theta are in `crossing_passes.py`.
 """
 
 from __future__ import annotations
