@@ -21,7 +21,9 @@ from rich.table import Table
 
 import nobacktrack as nbt
 from nobacktrack import files
+from nobacktrack.engines import begin
 from nobacktrack.readers.presets import choose_for_symbols
+from nobacktrack.streams.items import Series
 
 CHUNK, WINDOW = 1 << 16, 2000
 
@@ -66,16 +68,15 @@ def one(name: str, seed: int, length: int, alone: bool) -> dict[str, Any]:
     pieces, symbols = STREAMS[name](seed, length)
     learner = choose_for_symbols(symbols, 20)[0].learner(symbols=symbols)
     learner = learner.learners[0] if alone else learner
-    state, bits = learner.init(seed), []
+    session, bits = begin(learner, learner.init(seed)), []
     try:
         for piece in pieces:
-            state, info = learner.run(state, piece)
-            bits.append(np.asarray(info.bits, np.float32))
+            bits.append((session.take(Series(piece)) / np.log(2)).astype(np.float32))
     except FloatingPointError:
         return {"last": float("nan"), "worst": float("nan"), "returns": 0}
     every = np.concatenate(bits)
     windows = every[length // 5 :][: (length - length // 5) // WINDOW * WINDOW].reshape(-1, WINDOW).mean(axis=1)
-    returns = 0 if alone else int(state.influence.records[0].returns)
+    returns = 0 if alone else int(session.state().influence.records[0].returns)
     return {"last": float(every[-length // 10 :].mean()), "worst": float(windows.max()), "returns": returns}
 
 
