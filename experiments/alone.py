@@ -50,8 +50,8 @@ def anbn(seed: int, length: int) -> Pieces:
 
 def cycled(period: np.ndarray, length: int) -> Iterator[np.ndarray]:
     """A period again and again, chunk by chunk."""
-    for begin in range(0, length, CHUNK):
-        yield np.take(period, np.arange(begin, min(begin + CHUNK, length)), mode="wrap").astype(np.int32)
+    for start in range(0, length, CHUNK):
+        yield np.take(period, np.arange(start, min(start + CHUNK, length)), mode="wrap").astype(np.int32)
 
 
 STREAMS: dict[str, Callable[[int, int], Pieces]] = {
