@@ -51,7 +51,7 @@ def anbn(seed: int, length: int) -> Pieces:
 def cycled(period: np.ndarray, length: int) -> Iterator[np.ndarray]:
     """A period again and again, chunk by chunk."""
     for start in range(0, length, CHUNK):
-        yield np.take(period, np.arange(start, min(start + CHUNK, length)), mode="wrap").astype(np.int32)
+        yield period[np.arange(start, min(start + CHUNK, length)) % period.size].astype(np.int32)
 
 
 STREAMS: dict[str, Callable[[int, int], Pieces]] = {

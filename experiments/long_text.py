@@ -30,7 +30,7 @@ def learned(symbols: np.ndarray, alphabet: int, units: int, length: int, seed: i
     learner = nbt.Learner(nbt.LSTM(units=units, symbols=alphabet), nbt.BlockNoBackTrack(), nbt.Kalman())
     state, bits = learner.init(seed), []
     for begin in range(0, length, CHUNK):
-        piece = np.take(symbols, np.arange(begin, min(begin + CHUNK, length)), mode="wrap")
+        piece = symbols[np.arange(begin, min(begin + CHUNK, length)) % symbols.size]
         state, info = learner.run(state, piece)
         bits.append(float(info.bits.mean()))
     return bits
