@@ -12,7 +12,6 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +28,7 @@ jax.config.update("jax_enable_x64", True)
 
 STILL = {"prior 1e12": nbt.Kalman(prior=1e12), "rate 0": nbt.SGD(0.0)}
 WINDOW, LONG = 64, 10_000
-TASKS = 20  # of a process: the programs of hundreds are more than one may map
+TASKS = 30  # of a process: the programs of hundreds are more than one may map
 
 
 class Case(NamedTuple):
@@ -59,10 +58,9 @@ def cases(windows: int) -> Iterator[Case]:
 
 def main(windows: int = 50) -> None:
     worst = {WINDOW: 0.0, LONG: 0.0}
-    spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=spawned, max_tasks_per_child=TASKS) as pool:
-        chosen = list(cases(windows))
-        for case, found in zip(chosen, pool.map(Case.compare, chosen), strict=True):
+    chosen = list(cases(windows))
+    with multiprocessing.get_context("spawn").Pool(os.cpu_count(), maxtasksperchild=TASKS) as pool:
+        for case, found in zip(chosen, pool.imap(Case.compare, chosen), strict=True):
             worst[case.length] = max(worst[case.length], found)
             names = f"{case.cell:14} {case.estimator:18} {case.update:18}"
             print(f"{names} {case.windows} x {case.length} steps: {found:.1e}", flush=True)
