@@ -20,8 +20,7 @@ SHARED = [
     nbt.SlidingBPTT(depth=3),
     nbt.ARTBP(depth=4),
     nbt.BlockNoBackTrack(depth=6),
-    nbt.NoBackTrack(rank=2),
-    nbt.UORO(),
+    nbt.NoBackTrack(rank=2),  # and UORO, which has its passes
     nbt.DiagonalPlusRankOne(rank=2, lag=5),
 ]
 
